@@ -1,0 +1,45 @@
+# Everything a person needs: `make test` sets up .venv and runs every check.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup test lint format types unit bench clean
+
+help:
+	@echo "make test    set up $(VENV), then lint, type-check and test (what CI runs)"
+	@echo "make setup   only set up $(VENV)"
+	@echo "make format  rewrite the sources in the project's format"
+	@echo "make bench   measure the solvers beside torchdeq; a few minutes on a quiet machine"
+	@echo "make clean   remove $(VENV) and caches"
+
+setup: $(VENV)/.installed-dev
+
+$(VENV)/.installed-%: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+		"mdeq needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[$*]"
+	@touch $@
+
+test: lint types unit
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: setup
+	$(BIN)/mypy
+
+unit: setup
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-bench
+	$(BIN)/python benchmarks/broyden_overhead.py
+	$(BIN)/python benchmarks/training_memory.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis src/*.egg-info

@@ -1,0 +1,49 @@
+"""One equilibrium to be found and differentiated, as the modes of differentiation see it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from mdeq.implicit.convergence import OnFailure, report
+from mdeq.solvers import FlatMap, Layout, Solution, SolverConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardSolve:
+    """Solves the adjoint equation during backward, and tells the caller how it went.
+
+    It outlives the forward pass inside the graph, so it knows nothing of f.
+    """
+
+    layout: Layout
+    on_failure: OnFailure
+    on_backward: Callable[[Solution[Any]], None] | None
+
+    def __call__(self, config: SolverConfig, adjoint: FlatMap, g0: Tensor) -> Tensor:
+        """Solve g = adjoint(g) from g0."""
+        solution = config.solve_flat(adjoint, g0)
+        if self.on_backward is not None:
+            self.on_backward(solution.unpacked(self.layout))
+        report("backward", solution, config, self.on_failure)
+        return solution.z
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """z = f(z) on a flat state, with the settings of its solves."""
+
+    f: FlatMap
+    z0: Tensor
+    forward: SolverConfig
+    on_failure: OnFailure
+    solve_backward: BackwardSolve
+    scale_sizes: list[int] | None
+    """Features of every scale, if their changes are to be recorded."""
+
+    def solve_forward(self) -> Solution[Tensor]:
+        """Solve from z0, without a graph."""
+        solution = self.forward.solve_flat(self.f, self.z0.detach(), scale_sizes=self.scale_sizes)
+        report("forward", solution, self.forward, self.on_failure)
+        return solution

@@ -1,0 +1,30 @@
+"""Batched solvers of z = f(z). They know tensors, and nothing of modules or gradients."""
+
+from mdeq.solvers.anderson import Anderson
+from mdeq.solvers.broyden import Broyden
+from mdeq.solvers.loop import Propose, Stop, residual_norm, scale_change
+from mdeq.solvers.picard import Picard
+from mdeq.solvers.registry import SOLVERS, Solver, register_solver, unknown
+from mdeq.solvers.solution import Solution
+from mdeq.solvers.solve import SolverConfig, solve
+from mdeq.solvers.state import FlatMap, Layout, S
+
+__all__ = [
+    "SOLVERS",
+    "Anderson",
+    "Broyden",
+    "FlatMap",
+    "Layout",
+    "Picard",
+    "Propose",
+    "S",
+    "Solution",
+    "Solver",
+    "SolverConfig",
+    "Stop",
+    "register_solver",
+    "residual_norm",
+    "scale_change",
+    "solve",
+    "unknown",
+]

@@ -1,0 +1,93 @@
+"""The loop that every solver shares: evaluate, judge each sample by itself, stop."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from mdeq.solvers.solution import Solution
+from mdeq.solvers.state import FlatMap
+
+Stop = Literal["relative", "absolute"]
+
+Propose = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""A solver's part: from z, f(z) and f(z) - z, all (B, D), where to evaluate f next."""
+
+
+def residual_norm(fz: Tensor, r: Tensor, stop: Stop) -> Tensor:
+    """||r|| / ||f(z)||, or ||r||, of every sample; infinite where either is not finite."""
+    norm = torch.linalg.vector_norm(r, dim=1)
+    if stop == "relative":
+        # At f(z) = 0 only z = 0 is a fixed point: 0 / tiny is 0, anything else is large.
+        scale = torch.linalg.vector_norm(fz, dim=1)
+        norm = norm / scale.clamp_min(torch.finfo(fz.dtype).tiny)
+    return torch.where(norm.isfinite(), norm, torch.inf)
+
+
+@torch.no_grad()
+def iterate(
+    f: FlatMap,
+    z0: Tensor,
+    propose: Propose,
+    *,
+    tol: float,
+    max_steps: int,
+    stop: Stop,
+    check_every: int = 1,
+    scale_sizes: list[int] | None = None,
+) -> Solution[Tensor]:
+    """Evaluate f where `propose` says until every sample meets `tol` or the budget is spent.
+
+    A sample that meets the tolerance, or at which f is not finite, is finished: it
+    rests at its best iterate and its steps are no longer counted. Samples that are
+    still moving cannot tell. Nothing here waits for the device but the stop test,
+    once every `check_every` evaluations; the answer does not depend on it.
+    """
+    z = best = z0
+    lowest = residual = z0.new_full((len(z0),), torch.inf)
+    moving = torch.ones_like(lowest, dtype=torch.bool)
+    steps = torch.zeros_like(lowest, dtype=torch.int64)
+    trace = []
+    sizes = scale_sizes or []
+    change = z0.new_zeros(len(z0), len(sizes))
+    changes = [change.new_empty(0, *change.shape)]
+    for step in range(1, max_steps + 1):
+        fz = f(z)
+        r = fz - z
+        residual = torch.where(moving, residual_norm(fz, r, stop), residual)
+        trace.append(residual)
+        steps += moving
+        # torch.where, never a product of masks: 0 * nan would be nan.
+        best = torch.where((moving & (residual < lowest))[:, None], z, best)
+        lowest = torch.minimum(lowest, residual)
+        moving = moving & (residual > tol) & residual.isfinite()
+        if step == max_steps or (step % check_every == 0 and not moving.any()):
+            break
+        z_next = torch.where(moving[:, None], propose(z, fz, r), best)
+        if sizes:
+            change = torch.where(moving[:, None], scale_change(z, z_next, sizes), change)
+            changes.append(change[None])
+        z = z_next
+    return Solution(
+        z=best,
+        residual=lowest,
+        converged=lowest <= tol,
+        steps=steps,
+        trace=torch.stack(trace),
+        scale_changes=torch.cat(changes) if sizes else None,
+    )
+
+
+def scale_change(z: Tensor, z_next: Tensor, sizes: list[int]) -> Tensor:
+    """||z_k' - z_k|| / ||z_k'|| of every sample and scale k, (B, scales)."""
+    tiny = torch.finfo(z.dtype).tiny
+    pairs = zip(z.split(sizes, dim=1), z_next.split(sizes, dim=1), strict=True)
+    return torch.stack(
+        [
+            torch.linalg.vector_norm(new - old, dim=1)
+            / torch.linalg.vector_norm(new, dim=1).clamp_min(tiny)
+            for old, new in pairs
+        ],
+        dim=1,
+    )

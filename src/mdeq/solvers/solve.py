@@ -1,0 +1,135 @@
+"""Solving z = f(z) for a state of any structure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from mdeq.solvers.loop import Stop, iterate
+from mdeq.solvers.precision import without_autocast
+from mdeq.solvers.registry import SOLVERS, solver_options, unknown
+from mdeq.solvers.solution import Solution
+from mdeq.solvers.state import FlatMap, Layout, S
+
+
+@dataclass(frozen=True, kw_only=True)
+class SolverConfig:
+    """Which solver, how exact, and how long: the settings of `solve` as a value."""
+
+    solver: str = "broyden"
+    tol: float = 1e-3
+    """Residual that a sample must meet."""
+    max_steps: int = 30
+    """Evaluations of f, the one at `z0` included."""
+    memory: int | None = None
+    """Updates that the solver keeps; None keeps all."""
+    stop: Stop = "relative"
+    """What `tol` is compared with: ||f(z) - z|| / ||f(z)||, or "absolute" ||f(z) - z||."""
+    check_every: int = 1
+    """Evaluations between two stop tests; only a test waits for the device."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What only this solver takes, such as Broyden's `alpha`."""
+
+    def __post_init__(self) -> None:
+        own = solver_options(self.solver)
+        for name in self.options:
+            if name not in own or name == "memory":
+                settings = {f.name for f in fields(self)} - {"options"}
+                if "memory" not in own:
+                    settings.discard("memory")
+                raise ValueError(unknown(f"option of {self.solver!r}", name, settings | set(own)))
+        if self.memory is not None and "memory" not in own:
+            raise ValueError(
+                f"memory={self.memory!r} does nothing for {self.solver!r}, which keeps no updates; "
+                "leave it out"
+            )
+        if not self.tol > 0:
+            raise ValueError(f"tol is {self.tol!r}; expected a positive number, such as 1e-3")
+        for name in ("max_steps", "check_every", "memory"):
+            count = getattr(self, name)
+            if name == "memory" and count is None:
+                continue
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} is {count!r}; expected a whole number, at least 1")
+        if self.stop not in ("relative", "absolute"):
+            raise ValueError(unknown("stop", self.stop, ("relative", "absolute")))
+
+    @classmethod
+    def of(cls, **settings: Any) -> Self:
+        """Build from flat settings: those that are no field are the solver's own options."""
+        names = {f.name for f in fields(cls)}
+        options = {name: settings.pop(name) for name in list(settings) if name not in names}
+        if options:
+            settings["options"] = {**settings.get("options", {}), **options}
+        return cls(**settings)
+
+    def solve_flat(
+        self, f: FlatMap, z0: Tensor, *, scale_sizes: list[int] | None = None
+    ) -> Solution[Tensor]:
+        """Solve for a flat state, in the flat state's own precision."""
+        options = dict(self.options)
+        if self.memory is not None:
+            options["memory"] = self.memory
+        with torch.no_grad(), without_autocast(z0.device):
+            return iterate(
+                f,
+                z0,
+                SOLVERS[self.solver](z0, self.max_steps, **options),
+                tol=self.tol,
+                max_steps=self.max_steps,
+                stop=self.stop,
+                check_every=self.check_every,
+                scale_sizes=scale_sizes,
+            )
+
+
+def solve(
+    f: Callable[[S], S],
+    z0: S,
+    solver: str = "broyden",
+    *,
+    tol: float = 1e-3,
+    max_steps: int = 30,
+    memory: int | None = None,
+    stop: Stop = "relative",
+    check_every: int = 1,
+    track_scales: bool = False,
+    **options: Any,
+) -> Solution[S]:
+    """Find z = f(z) from `z0`, for every sample of the batch by itself.
+
+    Args:
+        f: Maps the state to itself; it must treat samples independently and leave
+            its argument alone. Gradients are not recorded: see `fixed_point`.
+        z0: Where to start: a tensor (B, ...) or a list of them, one a scale.
+        solver: "broyden", "anderson", "picard" or a name given to `register_solver`.
+        tol: Residual at which a sample is finished.
+        max_steps: Evaluations of f, the one at `z0` included.
+        memory: Updates that the solver keeps; None keeps all.
+        stop: Whether the residual is "relative", ||f(z) - z|| / ||f(z)||, or "absolute".
+        check_every: Evaluations between two stop tests. A test waits for the device.
+        track_scales: Also record how much every scale changes at every step.
+        options: The solver's own: `alpha` (step size) for Broyden, `ridge` for Anderson.
+
+    Example:
+        >>> solution = mdeq.solve(torch.cos, torch.zeros(1, 1), tol=1e-6)
+        >>> print(f"{solution.z.item():.4f} after {solution.steps.item()} evaluations")
+        0.7391 after 6 evaluations
+    """
+    config = SolverConfig.of(
+        solver=solver,
+        tol=tol,
+        max_steps=max_steps,
+        memory=memory,
+        stop=stop,
+        check_every=check_every,
+        **options,
+    )
+    layout = Layout.of(z0)
+    with torch.no_grad():
+        solution = config.solve_flat(
+            layout.flatten(f), layout.pack(z0), scale_sizes=layout.sizes if track_scales else None
+        )
+        return solution.unpacked(layout)
