@@ -15,7 +15,7 @@ def peak_memory(work: Callable[[], object], device: torch.device | str = "cpu") 
         work()
         torch.cuda.synchronize(device)
         return torch.cuda.max_memory_allocated(device) - before
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, acc_events=True) as run:
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as run:
         work()
     assert run.profiler is not None
     assert run.profiler.kineto_results is not None

@@ -54,6 +54,6 @@ def solver_options(name: str) -> list[str]:
 def unknown(kind: str, name: Any, choices: Iterable[str]) -> str:
     """A message for a name that is not among the choices, with the nearest that is."""
     choices = sorted(choices)
-    near = difflib.get_close_matches(str(name), choices, n=1)
+    near = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {name!r}; {hint}choices: {', '.join(choices)}"

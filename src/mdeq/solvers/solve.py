@@ -51,7 +51,7 @@ class SolverConfig:
             count = getattr(self, name)
             if name == "memory" and count is None:
                 continue
-            if not isinstance(count, int) or count < 1:
+            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
                 raise ValueError(f"{name} is {count!r}; expected a whole number, at least 1")
         if self.stop not in ("relative", "absolute"):
             raise ValueError(unknown("stop", self.stop, ("relative", "absolute")))

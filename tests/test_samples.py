@@ -1,0 +1,88 @@
+"""Samples of a batch know nothing of one another."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import mdeq
+from tests.problems import SOLVERS, Affine
+
+# Easy, hard, harder, divergent, and one whose f turns to NaN when its state leaves a ball.
+RADII = (0.1, 0.8, 0.95, 6.0, 6.0)
+POISONED = 4
+
+
+def mixed_batch(device: torch.device) -> tuple[Affine, Tensor]:
+    problem = Affine.random(RADII, 24, device=device)
+    limits = torch.full((len(RADII),), torch.inf, dtype=torch.float64, device=device)
+    limits[POISONED] = 1.5 * problem.bias[POISONED].norm()
+    return problem, limits
+
+
+def poisoned(problem: Affine, limits: Tensor):
+    def f(z: Tensor) -> Tensor:
+        fz = problem(z)
+        return torch.where((fz.norm(dim=1) > limits)[:, None], torch.nan, fz)
+
+    return f
+
+
+@pytest.mark.parametrize("memory", [None, 4])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_batch_gives_each_sample_what_it_gets_alone(
+    solver: str, memory: int | None, device: torch.device
+) -> None:
+    if solver == "picard" and memory is not None:
+        pytest.skip("plain iteration has no memory")
+    problem, limits = mixed_batch(device)
+    settings = {"solver": solver, "tol": 1e-9, "max_steps": 30, "memory": memory}
+    together = mdeq.solve(poisoned(problem, limits), problem.zeros(), **settings)
+    assert len(set(together.steps.tolist())) > 1  # they do finish at different times
+    for i in range(len(RADII)):
+        one = problem[slice(i, i + 1)]
+        alone = mdeq.solve(poisoned(one, limits[i : i + 1]), one.zeros(), **settings)
+        assert alone.steps[0] == together.steps[i]
+        assert alone.converged[0] == together.converged[i]
+        torch.testing.assert_close(alone.z[0], together.z[i], rtol=1e-7, atol=1e-9)
+        own = int(alone.steps[0])
+        # A divergent trace multiplies rounding errors from step to step.
+        torch.testing.assert_close(
+            alone.trace[:own, 0], together.trace[:own, i], rtol=1e-6, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_nan_costs_its_own_sample_nothing_but_time(solver: str, device: torch.device) -> None:
+    problem, limits = mixed_batch(device)
+    solution = mdeq.solve(poisoned(problem, limits), problem.zeros(), solver, max_steps=30)
+    assert solution.z.isfinite().all()
+    assert solution.converged.tolist()[:2] == [True, True]
+    assert not solution.converged[POISONED]
+    # It was stopped at the NaN, with the best iterate before it.
+    last = int(solution.steps[POISONED])
+    assert last < 30
+    assert solution.trace[last - 1, POISONED] == torch.inf
+    assert solution.residual[POISONED] == solution.trace[: last - 1, POISONED].min()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_sample_that_is_nan_from_the_start_is_reported_as_infinite(solver: str) -> None:
+    solution = mdeq.solve(
+        lambda z: torch.stack([0.5 * z[0] + 1, z[1] + torch.nan]), torch.zeros(2, 3), solver
+    )
+    assert solution.converged.tolist() == [True, False]
+    assert solution.residual[1] == torch.inf
+    assert solution.steps[1] == 1
+    assert torch.equal(solution.z[1], torch.zeros(3))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_overflow_ends_a_sample_and_keeps_its_best(solver: str) -> None:
+    """f(z) = 1e30 (1 + z^2) overflows float32 within a few steps."""
+    easy = torch.tensor([[True], [False]])
+    solution = mdeq.solve(
+        lambda z: torch.where(easy, 0.5 * z + 1, 1e30 * (1 + z * z)), torch.zeros(2, 4), solver
+    )
+    assert solution.converged[0]
+    assert not solution.converged[1]
+    assert solution.z.isfinite().all()

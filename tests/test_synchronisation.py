@@ -1,0 +1,103 @@
+"""A solve waits for the device at its stop tests, and nowhere else."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import mdeq
+from tests.problems import SOLVERS
+
+# Operations whose result, or whose result's shape, the host has to wait for.
+WAITING = {
+    "aten._local_scalar_dense",
+    "aten.is_nonzero",
+    "aten.item",
+    "aten.equal",
+    "aten.nonzero",
+    "aten.masked_select",
+    "aten.unique_dim",
+    "aten._unique2",
+    "aten.bincount",
+    "aten.repeat_interleave",
+    "aten._linalg_check_errors",
+    "aten.linalg_eigvals",
+}
+
+
+class CountWaits(TorchDispatchMode):
+    """Counts operations, and those that make the host wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func.overloadpacket)
+        indexed_by_mask = name.startswith("aten.index") and any(
+            isinstance(index, Tensor) and index.dtype == torch.bool
+            for index in (args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else [])
+        )
+        self.operations["aten.nonzero" if indexed_by_mask else name] += 1
+        return func(*args, **(kwargs or {}))
+
+    @property
+    def waits(self) -> int:
+        return sum(self.operations[name] for name in WAITING)
+
+
+def never_converging(z: list[Tensor]) -> list[Tensor]:
+    return [torch.sin(50 * scale + 0.1) for scale in z]
+
+
+def start() -> list[Tensor]:
+    return [torch.zeros(3, 2, 4, 4), torch.zeros(3, 4, 2, 2)]
+
+
+def test_the_counter_notices_every_kind_of_wait() -> None:
+    x = torch.arange(4.0)
+    with CountWaits() as count:
+        x.sum().item()
+        bool(x.any())
+        x[x > 1]
+        x.nonzero()
+        torch.linalg.solve(torch.eye(2), torch.ones(2))  # raises on singular input: it looks
+    assert count.waits == 5
+
+
+@pytest.mark.parametrize(("check_every", "tests"), [(1, 19), (5, 3), (20, 0), (1000, 0)])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_solve_waits_once_a_stop_test(solver: str, check_every: int, tests: int) -> None:
+    settings = {} if solver == "picard" else {"memory": 6}
+    with CountWaits() as count:
+        mdeq.solve(
+            never_converging,
+            start(),
+            solver,
+            tol=1e-30,
+            max_steps=20,
+            check_every=check_every,
+            track_scales=True,
+            **settings,
+        )
+    assert count.operations["aten.sin"] == 20 * 2
+    assert count.waits == tests
+
+
+def test_a_training_step_waits_for_nothing_else() -> None:
+    """Forward and backward solve of 20 evaluations each, tested every 10: one wait each."""
+    x = torch.randn(3, 2, 4, 4, requires_grad=True)
+    settings = {"tol": 1e-30, "max_steps": 20, "check_every": 10, "memory": 6}
+    with CountWaits() as count:
+        z, _ = mdeq.fixed_point(
+            lambda z: torch.sin(50 * z + x),
+            torch.zeros(3, 2, 4, 4),
+            forward=settings,
+            backward=settings,
+            on_failure="ignore",
+        )
+        z.sum().backward()
+    assert count.waits == 2
