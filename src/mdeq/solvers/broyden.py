@@ -18,8 +18,8 @@ passes over the stored directions; everything else is m-by-m.
 
 Full memory: the factors of the newest m directions are kept and the oldest is
 forgotten, as L-BFGS does. Forgetting the oldest rank-one term u v^T of B, as the
-paper describes, stalls once the memory has been full for a while, and restarting
-is slower: see docs/solvers.md for the figures.
+paper describes, stalls once the memory has been full for a while; docs/solvers.md
+has the figures.
 """
 
 import torch
@@ -50,14 +50,14 @@ class Broyden:
     def __call__(self, z: Tensor, fz: Tensor, r: Tensor) -> Tensor:
         """Propose z + alpha d, and remember d."""
         if self.updates == 0:
-            direction, products = r, r.new_empty(len(r), 0)
+            pivot = r.new_ones(len(r), 1)
+            direction = self._remember(r, pivot, r.new_empty(len(r), 0))
         else:
-            direction, products = self._direction(r)
-        self._remember(direction, products)
+            direction = self._remember(*self._unwind(r))
         return torch.add(z, direction, alpha=self.alpha)
 
-    def _direction(self, r: Tensor) -> tuple[Tensor, Tensor]:
-        """-B g at the new point, and its products with the stored directions."""
+    def _unwind(self, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """D times the pivot 1 - t_n, the pivot, and the products of d with the stored d_k."""
         stored = min(self.updates, self.directions.shape[1])
         oldest = self.updates % stored if self.updates > stored else 0
         directions = self.directions[:, :stored]
@@ -82,23 +82,27 @@ class Broyden:
         t = torch.cat([t[:, :-1], torch.where(usable, t[:, -1:], 0)], dim=1)
         weights[:, -1:] = torch.where(usable, weights[:, -1:], 0)
 
-        coefficients = (torch.nn.functional.pad(t[:, :-1], (1, 0)) - backtrack * t) / pivot
-        direction = torch.baddbmm(
-            (r / pivot)[:, None], coefficients.roll(oldest, dims=1)[:, None], directions
+        coefficients = torch.nn.functional.pad(t[:, :-1], (1, 0)) - backtrack * t
+        combined = torch.baddbmm(
+            r[:, None], coefficients.roll(oldest, dims=1)[:, None], directions
         )[:, 0]
-        return direction, products / pivot + torch.bmm(coefficients[:, None], gram)[:, 0]
+        products = products + torch.bmm(coefficients[:, None], gram)[:, 0]
+        return combined, pivot, products / pivot
 
-    def _remember(self, direction: Tensor, products: Tensor) -> None:
+    def _remember(self, combined: Tensor, pivot: Tensor, products: Tensor) -> Tensor:
+        """Store and return the new direction, which takes the oldest one's place."""
         capacity = self.directions.shape[1]
+        direction = self.directions[:, self.updates % capacity]
+        torch.div(combined, pivot, out=direction)
         newest = min(self.updates, capacity - 1)
-        if self.updates >= capacity:  # the oldest leaves
+        if self.updates >= capacity:
             self.gram[:, :-1, :-1] = self.gram[:, 1:, 1:].clone()
             self.weights[:, :-1] = self.weights[:, 1:].clone()
             products = products[:, 1:]
-        square = direction.square().sum(dim=1)
-        self.directions[:, self.updates % capacity] = direction
+        square = torch.linalg.vector_norm(direction, dim=1).square()
         self.gram[:, newest, :newest] = products
         self.gram[:, :newest, newest] = products
         self.gram[:, newest, newest] = square
         self.weights[:, newest] = torch.where(square > 0, 1 / square, 0)
         self.updates += 1
+        return direction

@@ -8,7 +8,7 @@ from torch import Tensor
 from mdeq.solvers.state import Layout, S
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Solution(Generic[S]):
     """Outcome of a batched solve of z = f(z); index i along B is sample i.
 
