@@ -56,7 +56,7 @@ def two_scales(batch: int = 16) -> tuple[Callable[[list[Tensor]], list[Tensor]],
 
 
 def affine(batch: int = 16, features: int = 300) -> tuple[Map, Tensor]:
-    """Z = W z + b with W of spectral radius 0.95."""
+    """z = W z + b with W of spectral radius 0.95."""
     weight = torch.randn(features, features, dtype=torch.float64)
     weight *= 0.95 / torch.linalg.eigvals(weight).abs().max()
     bias = torch.randn(batch, features, dtype=torch.float64)
@@ -64,7 +64,7 @@ def affine(batch: int = 16, features: int = 300) -> tuple[Map, Tensor]:
 
 
 def recurrent(batch: int = 16, features: int = 300) -> tuple[Map, Tensor]:
-    """Z = tanh(W z + b) with W of spectral radius about 1.5."""
+    """z = tanh(W z + b) with W of spectral radius about 1.5."""
     weight = 1.5 * torch.randn(features, features, dtype=torch.float64) / features**0.5
     bias = torch.randn(batch, features, dtype=torch.float64)
     return lambda z: torch.tanh(z @ weight.T + bias), torch.zeros_like(bias)

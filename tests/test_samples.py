@@ -27,13 +27,12 @@ def poisoned(problem: Affine, limits: Tensor):
     return f
 
 
-@pytest.mark.parametrize("memory", [None, 4])
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(
+    ("solver", "memory"), [(solver, None) for solver in SOLVERS] + [("broyden", 4), ("anderson", 4)]
+)
 def test_a_batch_gives_each_sample_what_it_gets_alone(
     solver: str, memory: int | None, device: torch.device
 ) -> None:
-    if solver == "picard" and memory is not None:
-        pytest.skip("plain iteration has no memory")
     problem, limits = mixed_batch(device)
     settings = {"solver": solver, "tol": 1e-9, "max_steps": 30, "memory": memory}
     together = mdeq.solve(poisoned(problem, limits), problem.zeros(), **settings)

@@ -11,20 +11,36 @@ from mdeq.implicit import (
     jacobian_norm,
     spectral_radius,
 )
+from mdeq.models import (
+    MDEQ,
+    Equilibrium,
+    MDEQConfig,
+    create_model,
+    import_official,
+    list_models,
+    load,
+)
 from mdeq.solvers import SOLVERS, Solution, SolverConfig, register_solver, solve
 
 __all__ = [
+    "MDEQ",
     "SOLVERS",
     "ConvergenceError",
     "ConvergenceWarning",
+    "Equilibrium",
     "Implicit",
+    "MDEQConfig",
     "OneStep",
     "Phantom",
     "Solution",
     "SolverConfig",
     "Unrolled",
+    "create_model",
     "fixed_point",
+    "import_official",
     "jacobian_norm",
+    "list_models",
+    "load",
     "register_solver",
     "solve",
     "spectral_radius",

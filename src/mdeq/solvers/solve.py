@@ -65,6 +65,22 @@ class SolverConfig:
             settings["options"] = {**settings.get("options", {}), **options}
         return cls(**settings)
 
+    def override(self, change: "SolverConfig | str | Mapping[str, Any]") -> "SolverConfig":
+        """These settings with some changed; a name changes the solver alone.
+
+        Another solver starts without the options that only this one takes.
+        """
+        if isinstance(change, SolverConfig):
+            return change
+        if isinstance(change, str):
+            change = {"solver": change}
+        settings = {f.name: getattr(self, f.name) for f in fields(SolverConfig)}
+        if change.get("solver", self.solver) != self.solver:
+            settings["options"] = {}
+            if "memory" not in solver_options(change["solver"]):
+                settings["memory"] = None
+        return SolverConfig.of(**{**settings, **change})
+
     def solve_flat(
         self, f: FlatMap, z0: Tensor, *, scale_sizes: list[int] | None = None
     ) -> Solution[Tensor]:

@@ -1,0 +1,19 @@
+"""Multiscale equilibrium models: stem, backbone, heads, presets, weights."""
+
+import mdeq.models.timm_models  # noqa: F401  registers the models with timm
+from mdeq.models.config import MDEQConfig
+from mdeq.models.mdeq import MDEQ, Equilibrium
+from mdeq.models.official import import_official
+from mdeq.models.presets import PRESETS
+from mdeq.models.registry import create_model, list_models, load
+
+__all__ = [
+    "MDEQ",
+    "PRESETS",
+    "Equilibrium",
+    "MDEQConfig",
+    "create_model",
+    "import_official",
+    "list_models",
+    "load",
+]

@@ -1,0 +1,137 @@
+"""The models by name: the paper's table of hyperparameters (appendix A), and the released code's.
+
+The paper gives no widths for the classification heads. Ours are chosen to meet its model
+sizes; they, and the norms of stem and heads, are the only parts of the paper's presets that
+are not the paper's.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from mdeq.models.config import MDEQConfig
+from mdeq.solvers import SolverConfig
+
+
+def budgets(forward: int, backward: int, memory: int) -> dict[str, Any]:
+    """The paper's T_f, T_b and m, for Broyden's method in both directions."""
+    return {
+        "solver": SolverConfig(max_steps=forward, memory=memory),
+        "backward": {"mode": "implicit", "max_steps": backward, "memory": memory},
+    }
+
+
+CIFAR10 = budgets(15, 18, 12)
+IMAGENET = budgets(22, 25, 18)
+CITYSCAPES = budgets(27, 30, 18)
+
+_small = MDEQConfig(
+    channels=(32, 64, 128, 256),
+    downsamplings=2,
+    tasks={"classification": 1000},
+    head_channels=(27, 54, 108, 216),
+    head_width=2048,
+    **IMAGENET,
+)
+_large = _small.override(channels=(80, 160, 320, 640), head_channels=(24, 48, 96, 192))
+_xl = _small.override(channels=(88, 176, 352, 704), head_channels=(36, 72, 144, 288))
+_unrolled = {"mode": "unrolled", "steps": 5}
+
+
+def segmenting(config: MDEQConfig, dropout: float) -> MDEQConfig:
+    """The same model, backbone unchanged, with a segmentation head on its finest scale."""
+    return config.override(
+        tasks={"segmentation": 19}, head_channels=(), dropout=dropout, **CITYSCAPES
+    )
+
+
+def released(config: MDEQConfig, **differences: Any) -> MDEQConfig:
+    """The variant of the authors' released code; docs/models.md lists what differs."""
+    return config.override(
+        groups=8,
+        post_groups=4,
+        path_weight_norm=False,
+        upsampling="nearest",
+        segmentation_scales="all",
+        **differences,
+    )
+
+
+_official_small = released(_small, head_channels=(24, 48, 96, 192))
+_official_large = released(_large, head_channels=(32, 64, 128, 256))
+_official_xl = released(_xl, head_channels=(32, 64, 128, 256), expansion=6)
+
+PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
+    {
+        "mdeq_cifar10_small": MDEQConfig(
+            channels=(8, 16, 32),
+            dropout=0.2,
+            head_channels=(4, 8, 16),
+            head_width=64,
+            **CIFAR10,
+        ),
+        "mdeq_cifar10": MDEQConfig(
+            channels=(28, 56, 112, 224),
+            dropout=0.25,
+            head_channels=(17, 34, 68, 136),
+            head_width=1680,
+            **CIFAR10,
+        ),
+        "mdeq_imagenet_small": _small,
+        "mdeq_imagenet_large": _large,
+        "mdeq_imagenet_large_unrolled": _large.override(backward=_unrolled),
+        "mdeq_imagenet_xl": _xl,
+        "mdeq_cityscapes_small": segmenting(_small, dropout=0.03),
+        "mdeq_cityscapes_large": segmenting(_large, dropout=0.05),
+        "mdeq_cityscapes_xl": segmenting(_xl, dropout=0.05),
+        "official_cifar10_tiny": MDEQConfig(
+            channels=(24, 24),
+            groups=8,
+            post_groups=4,
+            post_affine=False,
+            path_weight_norm=False,
+            upsampling="nearest",
+            stem_projection=False,
+            dropout=0.2,
+            head_channels=(8, 16),
+            head_width=200,
+            **budgets(18, 20, 12),
+        ),
+        "official_cifar10_large": _official_small.override(
+            downsamplings=0,
+            post_affine=False,
+            tasks={"classification": 10},
+            head_channels=(14, 28, 56, 112),
+            head_width=1680,
+            dropout=0.25,
+            **budgets(18, 20, 12),
+        ),
+        "official_imagenet_small": _official_small,
+        "official_imagenet_large": _official_large,
+        "official_imagenet_xl": _official_xl,
+        "official_cityscapes_small": segmenting(_official_small, dropout=0.03).override(
+            norm_momentum=0.01
+        ),
+        "official_cityscapes_large": segmenting(_official_large, dropout=0.05).override(
+            norm_momentum=0.01
+        ),
+        "official_cityscapes_xl": segmenting(_official_xl, dropout=0.05).override(
+            norm_momentum=0.01
+        ),
+        "deq_cifar10_small": MDEQConfig(
+            channels=(36,),
+            dropout=0.2,
+            head_channels=(32,),
+            head_width=128,
+            **CIFAR10,
+        ),
+        "deq_imagenet_small": MDEQConfig(
+            channels=(376,),
+            downsamplings=2,
+            tasks={"classification": 1000},
+            head_channels=(128,),
+            head_width=2048,
+            **IMAGENET,
+        ),
+    }
+)

@@ -1,0 +1,71 @@
+"""The models under timm's roof: `timm.create_model("mdeq_cifar10_small")`, also features_only."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
+from torch import Tensor
+
+from mdeq.models.mdeq import MDEQ
+from mdeq.models.presets import PRESETS
+from mdeq.models.registry import configure
+
+
+class TimmMDEQ(MDEQ):
+    """An MDEQ with the interface that timm's feature extraction asks for."""
+
+    @property
+    def num_classes(self) -> int:
+        """Classes of the first task."""
+        return next(iter(self.config.tasks.values()))
+
+    @property
+    def feature_info(self) -> list[dict[str, Any]]:
+        """Channels and stride of every scale, finest first."""
+        return [
+            {"num_chs": channels, "reduction": 2 ** (self.config.downsamplings + k), "module": "f"}
+            for k, channels in enumerate(self.config.channels)
+        ]
+
+    def forward_intermediates(
+        self, x: Tensor, indices: Sequence[int] | None = None, **format: Any
+    ) -> list[Tensor]:
+        """The equilibrium maps of the scales asked for."""
+        scales = self.features(x)
+        return scales if indices is None else [scales[index] for index in indices]
+
+
+default_cfgs = generate_default_cfgs(
+    {
+        name: {
+            "num_classes": next(iter(config.tasks.values())),
+            "input_size": (3, 224, 224) if config.downsamplings else (3, 32, 32),
+            "mean": IMAGENET_DEFAULT_MEAN,
+            "std": IMAGENET_DEFAULT_STD,
+        }
+        for name, config in PRESETS.items()
+    }
+)
+
+
+def _entrypoint(name: str) -> Callable[..., Any]:
+    def create(pretrained: bool = False, **kwargs: Any) -> Any:
+        scales = range(len(PRESETS[name].channels))
+        return build_model_with_cfg(
+            lambda in_chans=3, **overrides: TimmMDEQ(
+                configure(name, in_channels=in_chans, **overrides)
+            ),
+            name,
+            pretrained,
+            feature_cfg={"feature_cls": "getter", "out_indices": tuple(scales)},
+            **kwargs,
+        )
+
+    create.__name__ = name
+    create.__doc__ = f"`mdeq.create_model({name!r})`, for timm."
+    return create
+
+
+for _name in PRESETS:
+    register_model(_entrypoint(_name))

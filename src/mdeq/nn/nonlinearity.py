@@ -1,0 +1,24 @@
+"""The nonlinearity that can start out smooth."""
+
+from torch import Tensor, nn
+from torch.nn.functional import relu, softplus
+
+
+class Rectifier(nn.Module):
+    """ReLU, or softplus in its place in the initial phase of training (section 3.3).
+
+    The slope of ReLU jumps at zero, which is where the solver starts. Softplus has slope
+    1/2 there; the larger `beta`, the closer it is to ReLU.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.beta: float | None = None  # None: ReLU
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rectify."""
+        return relu(x) if self.beta is None else softplus(x, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        """Say which of the two it is."""
+        return "relu" if self.beta is None else f"softplus, beta={self.beta}"

@@ -1,0 +1,398 @@
+"""Every preset builds, has the paper's size, and sits at the equilibrium it reports."""
+
+import pytest
+import timm
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, group_norm
+
+import mdeq
+from mdeq.models import PRESETS, MDEQConfig
+
+# The paper's sizes; None: reported against, not matched (docs/models.md).
+SIZES: dict[str, int | None] = {
+    "mdeq_cifar10_small": 170_000,
+    "mdeq_cifar10": 10_000_000,
+    "mdeq_imagenet_small": 18_000_000,
+    "mdeq_imagenet_large": 63_000_000,
+    "mdeq_imagenet_large_unrolled": 63_000_000,
+    "mdeq_imagenet_xl": 81_000_000,
+    "mdeq_cityscapes_small": None,
+    "mdeq_cityscapes_large": None,
+    "mdeq_cityscapes_xl": None,
+    "deq_cifar10_small": 170_000,
+    "deq_imagenet_small": 18_000_000,
+}
+# Of the released code, to the parameter.
+EXACT_SIZES = {"official_cifar10_tiny": 158_890, "official_cifar10_large": 11_097_438}
+SMALL = ["mdeq_cifar10_small", "deq_cifar10_small", "official_cifar10_tiny"]
+
+
+def parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+@pytest.mark.parametrize("name", mdeq.list_models())
+def test_presets(name: str) -> None:
+    config = PRESETS[name]
+    with torch.device("meta"):
+        model = mdeq.create_model(name)
+    assert config.backward["mode"] in ("implicit", "unrolled")
+    if name in EXACT_SIZES:
+        assert parameters(model) == EXACT_SIZES[name]
+    elif name in SIZES and SIZES[name] is not None:
+        assert parameters(model) == pytest.approx(SIZES[name], rel=0.05)
+    else:
+        assert name.startswith("official_") or name in SIZES
+    assert not any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.f.modules())
+
+
+@pytest.mark.parametrize(
+    ("name", "forward", "backward", "memory", "dropout", "groups"),
+    [
+        ("mdeq_cifar10_small", 15, 18, 12, 0.2, 4),
+        ("mdeq_cifar10", 15, 18, 12, 0.25, 4),
+        ("mdeq_imagenet_small", 22, 25, 18, 0.0, 4),
+        ("mdeq_imagenet_large", 22, 25, 18, 0.0, 4),
+        ("mdeq_cityscapes_small", 27, 30, 18, 0.03, 4),
+        ("mdeq_cityscapes_large", 27, 30, 18, 0.05, 4),
+        ("official_cifar10_tiny", 18, 20, 12, 0.2, 8),
+    ],
+)
+def test_presets_carry_the_papers_settings(
+    name: str, forward: int, backward: int, memory: int, dropout: float, groups: int
+) -> None:
+    config = PRESETS[name]
+    assert (config.solver.solver, config.solver.max_steps) == ("broyden", forward)
+    assert config.backward["max_steps"] == backward
+    assert config.solver.memory == config.backward["memory"] == memory
+    assert (config.dropout, config.groups) == (dropout, groups)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_presets_run_and_solve_what_they_say(name: str) -> None:
+    model = mdeq.create_model(name, num_classes=7)
+    images = torch.randn(2, 3, 32, 32)
+    logits = model(images)
+    assert logits.shape == (2, 7)
+    logits.square().sum().backward()
+    for parameter_name, parameter in model.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert parameter.grad.isfinite().all(), parameter_name
+    model.eval()
+    with torch.no_grad():
+        equilibrium = model.equilibrium(images)
+        fz = equilibrium.f(equilibrium.solution.z)
+    distance = sum(
+        (a - b).square().sum((1, 2, 3)) for a, b in zip(fz, equilibrium.solution.z, strict=True)
+    )
+    size = sum(scale.square().sum((1, 2, 3)) for scale in fz)
+    torch.testing.assert_close(
+        (distance / size).sqrt(), equilibrium.solution.residual, rtol=1e-3, atol=1e-6
+    )
+
+
+def tiny(**overrides: object) -> mdeq.MDEQ:
+    """A tiny model of three scales."""
+    settings = {"channels": (4, 8, 4), "groups": 2, "expansion": 2, "head_channels": (2, 2, 2)}
+    return mdeq.create_model("mdeq_cifar10_small", head_width=8, **{**settings, **overrides})
+
+
+@torch.no_grad()
+def contract(model: mdeq.MDEQ) -> mdeq.MDEQ:
+    """Weaken all that depends on z against what comes from x, so that f has one fixed point."""
+    f = model.f
+    f.blocks[0].conv2.weight_g.mul_(0.1)
+    for block in f.blocks[1:]:
+        block.norm3.weight.mul_(0.1)
+    for j, paths in enumerate(f.fusion.paths):
+        f.fusion.post[j].norm.weight.mul_(0.1)
+        for i, path in paths.items():
+            if int(i) > j:
+                path.matched.norm.weight.mul_(0.1)
+    return model
+
+
+def test_gradients_equal_those_of_400_unrolled_steps() -> None:
+    images = torch.randn(2, 3, 8, 8, dtype=torch.float64)
+    exact = {"tol": 1e-12, "max_steps": 400, "memory": None}
+    model = contract(tiny(solver=exact, backward=exact, on_failure="raise", dropout=0.2)).double()
+    gradients = []
+    for backward in (None, {"mode": "unrolled", "steps": 400}):
+        torch.manual_seed(5)  # the same dropout masks
+        model.zero_grad()
+        model(images, backward=backward).square().sum().backward()
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters()})
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradient, gradients[1][name], rtol=1e-7, atol=1e-9, msg=name)
+
+
+def test_a_batch_gives_what_its_images_give_one_by_one() -> None:
+    model = contract(tiny(solver={"tol": 1e-10, "max_steps": 200})).double().eval()
+    images = torch.randn(5, 3, 16, 16, dtype=torch.float64)
+    together = model(images)
+    for i in range(5):
+        torch.testing.assert_close(model(images[i : i + 1])[0], together[i], rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (30, 45), (33, 31), (5, 7), (1, 1)])
+@pytest.mark.parametrize("downsamplings", [0, 1, 2])
+def test_images_of_any_size(size: tuple[int, int], downsamplings: int) -> None:
+    model = tiny(downsamplings=downsamplings, tasks={"classification": 5, "segmentation": 4}).eval()
+    images = torch.randn(2, 3, *size)
+    with torch.no_grad():
+        logits = model(images)
+        scales = model.features(images)
+    assert logits["classification"].shape == (2, 5)
+    assert logits["segmentation"].shape == (2, 4, *size)
+    for k, scale in enumerate(scales):
+        stride = 2 ** (downsamplings + k)
+        assert scale.shape[2:] == (-(-size[0] // stride), -(-size[1] // stride))
+
+
+def test_one_task_gives_a_tensor_and_several_a_mapping() -> None:
+    images = torch.randn(2, 3, 8, 8)
+    segmenting = tiny(tasks={"segmentation": 3}, segmentation_scales="all")
+    assert segmenting(images).shape == (2, 3, 8, 8)
+    both = tiny(tasks={"classification": 2, "segmentation": 3})
+    logits = both(images)
+    assert list(logits) == ["classification", "segmentation"]
+    sum(value.sum() for value in logits.values()).backward()
+    assert all(p.grad is not None for p in both.parameters())
+
+
+def test_segmentation_from_the_finest_scale_sees_no_other() -> None:
+    model = tiny(tasks={"segmentation": 3}).eval()
+    head = model.heads["segmentation"]
+    scales = [torch.randn(1, 4, 8, 8), torch.randn(1, 8, 4, 4), torch.randn(1, 4, 2, 2)]
+    first = head(scales, (8, 8))
+    scales[1], scales[2] = scales[1] + 1, scales[2] - 1
+    assert torch.equal(head(scales, (8, 8)), first)
+
+
+def test_only_the_finest_scale_receives_the_injection() -> None:
+    model = tiny().eval()
+    z = [torch.randn(1, 4, 8, 8), torch.randn(1, 8, 4, 4), torch.randn(1, 4, 2, 2)]
+    blocks = model.f.blocks
+    x, other = torch.randn(1, 4, 8, 8), torch.randn(1, 4, 8, 8)
+    seen: list[Tensor] = []
+    for block in blocks:
+        block.register_forward_hook(lambda module, args, out: seen.append(out))
+    model.f(z, x)
+    model.f(z, other)
+    assert not torch.equal(seen[0], seen[3])
+    assert torch.equal(seen[1], seen[4])
+    assert torch.equal(seen[2], seen[5])
+
+
+def test_equation_five() -> None:
+    """The residual block against the formula written out with torch's own functions."""
+    model = tiny()
+    block = model.f.blocks[0].double()
+    z, x = torch.randn(2, 4, 6, 6).double(), torch.randn(2, 4, 6, 6).double()
+
+    def weight(conv: nn.Module) -> Tensor:
+        v, g = conv.weight_v, conv.weight_g
+        return g * v / v.flatten(1).norm(dim=1).reshape(-1, 1, 1, 1)
+
+    def norm(layer: nn.GroupNorm, value: Tensor) -> Tensor:
+        return group_norm(value, 2, layer.weight, layer.bias)
+
+    block.eval()
+    z_tilde = norm(block.norm1, conv2d(z, weight(block.conv1), padding=1))
+    z_hat = norm(block.norm2, conv2d(z_tilde.relu(), weight(block.conv2), padding=1) + x)
+    expected = norm(block.norm3, (z_hat + z).relu())
+    torch.testing.assert_close(block(z, x), expected)
+
+
+def test_masks_are_constant_within_a_step_and_new_at_the_next() -> None:
+    model = tiny(dropout=0.5)
+    masks: list[list[Tensor]] = []
+    dropout = model.f.blocks[1].dropout
+    dropout.register_forward_hook(lambda module, args, out: masks[-1].append(module.mask))
+    images = torch.randn(6, 3, 8, 8)
+    for _ in range(2):
+        masks.append([])
+        model(images).sum().backward()
+    for step in masks:
+        assert len(step) > 10
+        assert all(torch.equal(mask, step[0]) for mask in step)
+        assert step[0].shape == (6, 8, 1, 1)
+        assert len({tuple(sample.flatten().tolist()) for sample in step[0]}) > 1
+    assert not torch.equal(masks[0][0], masks[1][0])
+    assert dropout.mask is None  # nothing stays behind
+
+
+def test_dropout_is_off_in_evaluation() -> None:
+    model = tiny(dropout=0.5).eval()
+    images = torch.randn(2, 3, 8, 8)
+    assert torch.equal(model(images), model(images))
+    assert not torch.equal(model.train()(images), model(images))
+
+
+def test_effective_weights_follow_an_optimiser_step() -> None:
+    model = tiny()
+    conv = model.f.blocks[0].conv1
+    images = torch.randn(2, 3, 8, 8)
+    before = conv.normalised().detach().clone()
+    model(images).square().sum().backward()
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    seen: list[Tensor] = []
+    conv.register_forward_hook(lambda module, args, out: seen.append(module.weight))
+    model(images)
+    v, g = conv.weight_v.detach(), conv.weight_g.detach()
+    expected = g * v / v.flatten(1).norm(dim=1)[:, None, None, None]
+    assert not torch.allclose(before, expected)
+    torch.testing.assert_close(seen[-1].detach(), expected)
+
+
+def test_weights_are_normalised_once_a_forward_pass() -> None:
+    model = tiny()
+    convs = [part for part in model.f.modules() if isinstance(part, mdeq.nn.WeightNormConv2d)]
+    calls = []
+    for conv in convs:
+        original = conv.normalised
+        conv.normalised = lambda original=original: calls.append(1) or original()
+    model(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert len(calls) == len(convs)
+    plain = [part for part in model.f.modules() if isinstance(part, nn.Conv2d)]
+    assert plain == []  # every weight of f is normalised
+
+
+def test_softplus_is_a_switch() -> None:
+    model = tiny().eval()
+    images = torch.randn(2, 3, 8, 8)
+    relu = model(images)
+    model.set_softplus(5.0)
+    smooth = model(images)
+    model.set_softplus(1e6)
+    nearly = model(images)
+    model.set_softplus(None)
+    assert not torch.allclose(smooth, relu, atol=1e-3)
+    torch.testing.assert_close(nearly, relu, rtol=1e-2, atol=1e-2)
+    assert torch.equal(model(images), relu)
+
+
+def test_a_shallow_stack_per_call_or_for_good() -> None:
+    model = tiny(dropout=0.0)
+    images = torch.randn(2, 3, 8, 8)
+    model.eval()
+    per_call = model(images, backward={"mode": "unrolled", "steps": 5})
+    model.backward = mdeq.Unrolled(steps=5)
+    assert torch.equal(model(images), per_call)
+    preset = mdeq.models.PRESETS["mdeq_imagenet_large_unrolled"]
+    assert preset.backward == {"mode": "unrolled", "steps": 5}
+    x = model.stem(images)
+    z = model.f.start(x)
+    for _ in range(5):
+        z = model.f(z, x)
+    for ours, scale in zip(model.features(images), z, strict=True):
+        torch.testing.assert_close(ours, scale)
+
+
+def test_the_papers_initialisation() -> None:
+    model = mdeq.create_model("mdeq_cifar10_small", initialisation="paper")
+    weights = [m.normalised().flatten() for m in model.f.modules() if hasattr(m, "normalised")]
+    assert torch.cat(weights).std().item() == pytest.approx(0.01, rel=0.02)
+    assert torch.cat(weights).mean().item() == pytest.approx(0.0, abs=2e-4)
+
+
+def test_overrides() -> None:
+    model = mdeq.create_model(
+        "mdeq_cifar10_small",
+        num_classes=3,
+        in_channels=1,
+        dropout=0.0,
+        solver={"max_steps": 4},
+        backward={"mode": "phantom", "steps": 2, "tau": 0.7},
+    )
+    assert model.config.solver.memory == 12  # what was not named stays
+    assert model.backward == mdeq.Phantom(steps=2, tau=0.7)
+    equilibrium = model.equilibrium(torch.randn(2, 1, 8, 8))
+    assert equilibrium.solution.steps.tolist() == [4, 4]
+    assert model(torch.randn(2, 1, 8, 8), solver={"max_steps": 2}).shape == (2, 3)
+    picard = mdeq.create_model("mdeq_cifar10_small", solver="picard")
+    assert (picard.solver.solver, picard.solver.max_steps) == ("picard", 15)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"dropuot": 0.1}, "unknown field of the model 'dropuot'; did you mean 'dropout'?"),
+        ({"dropout": 1.0}, r"dropout is 1\.0; expected a rate in \[0, 1\)"),
+        ({"channels": (6, 16, 32)}, r"channels is \(6, 16, 32\); expected multiples of groups=4"),
+        ({"channels": ()}, "expected at least one scale"),
+        ({"channels": (8, 16)}, "head_channels is .* expected one width for each of the 2 scales"),
+        ({"downsamplings": 3}, "downsamplings is 3; expected 0, 1 or 2"),
+        ({"tasks": {"detection": 3}}, "unknown task 'detection'"),
+        ({"tasks": {}}, "tasks is {}; expected some of classification, segmentation"),
+        ({"num_classes": 0}, "expected a positive number of classes"),
+        ({"num_classes": 3, "tasks": {"classification": 1, "segmentation": 2}}, "one task"),
+        ({"solver": {"max_step": 3}}, "did you mean 'max_steps'?"),
+        ({"backward": "newton"}, "unknown backward mode 'newton'"),
+        ({"upsampling": "cubic"}, "unknown upsampling 'cubic'"),
+        ({"pretrained": True}, "no weights ship for 'mdeq_cifar10_small'"),
+    ],
+)
+def test_wrong_overrides(overrides: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mdeq.create_model("mdeq_cifar10_small", **overrides)
+
+
+def test_an_unknown_model_is_told_the_nearest() -> None:
+    with pytest.raises(ValueError, match="did you mean 'mdeq_cifar10_small'"):
+        mdeq.create_model("mdeq_cifar_small")
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (
+            torch.zeros(3, 8, 8),
+            r"images have shape \(3, 8, 8\); expected \(batch, 3, height, width\)",
+        ),
+        (torch.zeros(2, 1, 8, 8), "images have 1 channels"),
+        (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), "images are torch.uint8; expected floats"),
+    ],
+)
+def test_wrong_images(images: Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        tiny()(images)
+
+
+def test_names_can_be_listed_by_pattern() -> None:
+    assert mdeq.list_models("deq_*") == ["deq_cifar10_small", "deq_imagenet_small"]
+    assert set(mdeq.list_models()) == set(PRESETS)
+
+
+def test_timm_creates_the_models() -> None:
+    model = timm.create_model("mdeq_cifar10_small", num_classes=7, in_chans=1, dropout=0.0)
+    assert isinstance(model, mdeq.MDEQ)
+    assert model(torch.randn(1, 1, 32, 32)).shape == (1, 7)
+    assert set(timm.list_models("mdeq_*")) == set(mdeq.list_models("mdeq_*"))
+
+
+@pytest.mark.parametrize(("indices", "kept"), [(None, [0, 1, 2]), ((0, 2), [0, 2])])
+def test_timm_extracts_features(indices: tuple[int, ...] | None, kept: list[int]) -> None:
+    chosen = {} if indices is None else {"out_indices": indices}
+    backbone = timm.create_model("mdeq_cifar10_small", features_only=True, **chosen).eval()
+    scales = backbone(torch.randn(1, 3, 32, 32))
+    assert backbone.feature_info.channels() == [(8, 16, 32)[k] for k in kept]
+    assert backbone.feature_info.reduction() == [(1, 2, 4)[k] for k in kept]
+    assert [scale.shape[1:] for scale in scales] == [(8 << k, 32 >> k, 32 >> k) for k in kept]
+
+
+def test_configurations_survive_plain_values() -> None:
+    for config in PRESETS.values():
+        assert MDEQConfig.from_dict(config.to_dict()) == config
+
+
+def test_autocast_and_channels_last() -> None:
+    model = tiny().to(memory_format=torch.channels_last)
+    images = torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        equilibrium = model.equilibrium(images)
+        logits = model(images)
+    logits.float().sum().backward()
+    assert all(scale.dtype == torch.float32 for scale in equilibrium.scales)
+    assert equilibrium.scales[0].is_contiguous(memory_format=torch.channels_last)
