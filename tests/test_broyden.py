@@ -104,5 +104,5 @@ def test_a_shift_has_no_fixed_point_and_breaks_nothing() -> None:
 
 
 def test_alpha_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="alpha is 0"):
+    with pytest.raises(ValueError, match="alpha is 0; expected a number above 0"):
         mdeq.solve(torch.cos, torch.zeros(1, 1), alpha=0)

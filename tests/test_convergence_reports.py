@@ -39,7 +39,7 @@ def test_a_failed_forward_solve_warns_by_default() -> None:
     with pytest.warns(
         mdeq.ConvergenceWarning,
         match=r"forward solve .* 4 of 4 samples: relative residual up to 0\.\d+, "
-        r"tolerance 1e-09, after a budget of 3 evaluations with 'broyden'",
+        r"tolerance 1e-09, with a budget of 3 evaluations of 'broyden'. Raise max_steps",
     ):
         equilibrium(SHORT, LONG)
 
@@ -48,6 +48,19 @@ def test_a_failed_backward_solve_warns_by_default() -> None:
     z = equilibrium(LONG, SHORT)
     with pytest.warns(mdeq.ConvergenceWarning, match="backward solve .* budget of 3"):
         z.sum().backward()
+
+
+def test_a_warning_points_at_the_callers_line() -> None:
+    with pytest.warns(mdeq.ConvergenceWarning) as caught:
+        equilibrium(SHORT, LONG)
+    with pytest.warns(mdeq.ConvergenceWarning) as caught_in_backward:
+        equilibrium(LONG, SHORT).sum().backward()
+    assert caught[0].filename == caught_in_backward[0].filename == __file__
+
+
+def test_a_warning_says_where_f_was_not_finite() -> None:
+    with pytest.warns(mdeq.ConvergenceWarning, match="For 1 of them f was not finite"):
+        mdeq.fixed_point(lambda z: z + torch.tensor([[0.0], [torch.nan]]), torch.ones(2, 3))
 
 
 def test_failure_can_raise_in_either_direction() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -28,9 +29,16 @@ def halve(z: Tensor) -> Tensor:
         ({"max_steps": True}, "max_steps is True; expected a whole number"),
         ({"check_every": 0}, "check_every is 0; expected a whole number, at least 1"),
         ({"memory": 0}, "memory is 0; expected a whole number, at least 1"),
-        ({"tol": 0.0}, r"tol is 0\.0; expected a positive number"),
-        ({"tol": -1e-3}, r"tol is -0\.001; expected a positive number"),
-        ({"tol": float("nan")}, "tol is nan; expected a positive number"),
+        ({"tol": 0.0}, r"tol is 0\.0; expected a number above 0"),
+        ({"tol": -1e-3}, r"tol is -0\.001; expected a number above 0"),
+        ({"tol": float("nan")}, "tol is nan; expected a number above 0"),
+        ({"tol": "1e-3"}, "tol is '1e-3'; expected a number above 0"),
+        ({"tol": True}, "tol is True; expected a number above 0"),
+        ({"tolerance": 1e-3}, "unknown option of 'broyden' 'tolerance'; did you mean 'tol'?"),
+        ({"alpha": "1"}, "alpha is '1'; expected a number above 0"),
+        ({"solver": {"solver": "picard"}}, "unknown solver {'solver': 'picard'}"),
+        ({"solver": "newton"}, "unknown solver 'newton'; choices: anderson, broyden, picard"),
+        ({"options": ["alpha"]}, r"options is \['alpha'\]; expected a mapping"),
         ({"stop": "rel"}, "unknown stop 'rel'; did you mean 'relative'?"),
     ],
 )
@@ -47,7 +55,7 @@ def test_wrong_settings(settings: dict[str, Any], message: str) -> None:
         (torch.zeros(2, 3, dtype=torch.int64), r"z0 is int64; expected a floating-point state"),
         (torch.zeros(2, 3, dtype=torch.complex64), "z0 is complex64; expected a floating"),
         (torch.tensor(1.0), "z0 has no batch dimension"),
-        ([], "z0 is an empty sequence"),
+        ([], "z0 is empty; expected at least one scale"),
         (3.0, "z0 is a float; expected a tensor"),
         ([torch.zeros(2), 1.0], "z0 is a list of Tensor, float; expected"),
         ([torch.zeros(2, 3), torch.zeros(3, 3)], "scale 1 of z0 has batch size 3, scale 0 has 2"),
@@ -96,10 +104,19 @@ def test_an_f_that_is_no_map_of_the_scales(f: Any, message: str) -> None:
         ({"backward": "implict"}, "unknown backward mode 'implict'; did you mean 'implicit'?"),
         ({"backward": {"mode": "phantom", "step": 3}}, "did you mean 'steps'?"),
         ({"backward": {"mode": "phantom", "steps": 0}}, "steps is 0; expected a whole number"),
-        ({"backward": {"mode": "phantom", "tau": 1.5}}, r"tau is 1\.5; expected .* \(0, 1\]"),
+        (
+            {"backward": {"mode": "phantom", "tau": 1.5}},
+            "expected a number above 0 and at most 1",
+        ),
         ({"backward": {"mode": "unrolled", "steps": -1}}, "steps is -1"),
         ({"backward": {"mode": "one_step", "tau": 1.0}}, "unknown option of 'one_step' 'tau'"),
         ({"backward": {"max_step": 3}}, "did you mean 'max_steps'?"),
+        ({"backward": {"mode": "one_step", "steps": 1}}, "'one_step' 'steps'; choices: none"),
+        ({"backward": None}, "backward is None; expected a mode's name, a mapping"),
+        ({"backward": mdeq.Phantom}, "backward is <class .* expected a mode's name"),
+        ({"backward": mdeq.SolverConfig()}, "backward is SolverConfig.* expected a mode's name"),
+        ({"forward": None}, "forward is None; expected a solver's name, a mapping"),
+        ({"on_backward": []}, r"on_backward is \[\]; expected a function"),
         ({"forward": "andersen"}, "did you mean 'anderson'?"),
         ({"forward": {"tolerance": 3}}, "unknown option of 'broyden' 'tolerance'"),
         ({"on_failure": "warning"}, "unknown on_failure 'warning'; did you mean 'warn'?"),
@@ -113,3 +130,31 @@ def test_wrong_ways_to_differentiate(settings: dict[str, Any], message: str) -> 
 def test_a_mode_that_is_none_at_all() -> None:
     with pytest.raises(ValueError, match="unknown backward mode 'newton'; choices: implicit"):
         backward_mode("newton")
+
+
+def test_an_f_that_is_no_function() -> None:
+    with pytest.raises(ValueError, match="f is 3; expected a function"):
+        mdeq.solve(3, torch.zeros(2, 3))
+
+
+def test_a_solver_that_proposes_nonsense() -> None:
+    mdeq.register_solver("test-nothing")(lambda z0, max_steps: lambda z, fz, r: None)
+    mdeq.register_solver("test-shape")(lambda z0, max_steps: lambda z, fz, r: z[:, :1])
+    with pytest.raises(ValueError, match=r"the solver proposed NoneType; expected a tensor \(2, 3"):
+        mdeq.solve(halve, torch.zeros(2, 3), "test-nothing")
+    with pytest.raises(ValueError, match=r"proposed torch.Size\(\[2, 1\]\); expected"):
+        mdeq.solve(halve, torch.zeros(2, 3), "test-shape")
+
+
+def test_registering_without_a_name() -> None:
+    with pytest.raises(ValueError, match="say @register_solver"):
+        mdeq.register_solver(lambda z0, max_steps: None)
+
+
+def test_counts_of_numpy_are_counts() -> None:
+    assert mdeq.solve(halve, torch.zeros(2, 3), max_steps=np.int64(30)).converged.all()
+
+
+def test_the_jacobian_tools_name_their_own_argument() -> None:
+    with pytest.raises(ValueError, match="z is a Solution; expected a tensor"):
+        mdeq.spectral_radius(halve, mdeq.solve(halve, torch.zeros(2, 3)))

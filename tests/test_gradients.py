@@ -214,13 +214,43 @@ def test_in_place_operations_on_the_result_are_allowed() -> None:
     """Heads often begin with an in-place ReLU."""
     net, x, z0 = conv_problem()
     z, _ = mdeq.fixed_point(lambda z: net(z, x), z0, forward=EXACT, backward=EXACT)
-    expected = torch.autograd.grad(
-        sum(scale.relu().sum() for scale in z),
-        x,
-        retain_graph=True,
-    )
+    expected = torch.autograd.grad(join_scales(z).relu().sum(), x, retain_graph=True)
     loss = sum(nn.functional.relu(scale, inplace=True).sum() for scale in z)
     torch.testing.assert_close(torch.autograd.grad(loss, x), expected)
+
+
+@pytest.mark.parametrize("backward", ["implicit", "phantom", "unrolled"])
+def test_in_place_operations_on_a_single_tensor_are_allowed(backward: str) -> None:
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    z, _ = mdeq.fixed_point(lambda z: 0.5 * z + x, torch.zeros(2, 3, 4), backward=backward)
+    nn.functional.relu(z, inplace=True).sum().backward()
+    assert torch.equal(x.grad > 0, z > 0)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_loss_that_is_not_finite_has_no_finite_gradient(bad: float) -> None:
+    """Zero would be taken for a gradient, by people and by gradient scalers."""
+    x = torch.randn(2, 3, requires_grad=True)
+    z, _ = mdeq.fixed_point(
+        lambda z: torch.tanh(0.5 * z + x), torch.zeros(2, 3), on_failure="ignore"
+    )
+    (z * torch.tensor([[1.0], [bad]])).sum().backward()
+    assert x.grad[0].isfinite().all()  # the other sample's own
+    assert x.grad[1].isnan().all()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-20, 1e-10, 1e10])
+def test_gradients_scale_with_the_loss(size: float) -> None:
+    x = torch.randn(2, 3, requires_grad=True)
+    z, _ = mdeq.fixed_point(
+        lambda z: torch.tanh(0.5 * z + x),
+        torch.zeros(2, 3),
+        forward={"tol": 1e-6, "max_steps": 60},
+        backward={"tol": 1e-6, "max_steps": 60},
+    )
+    (unit,) = torch.autograd.grad(z.sum(), x, retain_graph=True)
+    (scaled,) = torch.autograd.grad(z.sum() * size, x)
+    torch.testing.assert_close(scaled / size, unit, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("backward", ["phantom", "one_step", "unrolled"])

@@ -181,6 +181,18 @@ def test_the_answer_does_not_depend_on_how_often_the_stop_test_runs(solver: str)
     assert torch.equal(often.trace, seldom.trace[: len(often.trace)])
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("size", [1e-30, 1e-20, 1e10])
+def test_small_and_large_states_are_judged_rightly(solver: str, size: float) -> None:
+    """In float32 the squares of such numbers vanish."""
+    b = torch.tensor([[1.0, -2.0, 3.0]])
+    solution = mdeq.solve(
+        lambda z: 0.5 * z + size * b, torch.zeros(1, 3), solver, tol=1e-5, max_steps=60
+    )
+    assert solution.converged.all()
+    torch.testing.assert_close(solution.z / size, 2 * b, rtol=1e-4, atol=0)
+
+
 def test_a_solver_of_the_users_own() -> None:
     @mdeq.register_solver("test-damped")
     def damped(z0: Tensor, max_steps: int, *, tau: float = 0.5) -> object:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mdeq.implicit.convergence import OnFailure, check_on_failure
+from mdeq.implicit.convergence import OnFailure
 from mdeq.implicit.modes import Backward, backward_mode
 from mdeq.implicit.problem import BackwardSolve, Problem
-from mdeq.solvers import Layout, S, Solution, SolverConfig
+from mdeq.solvers import Layout, S, Solution, SolverConfig, check_choice
 
 
 def fixed_point(
@@ -48,7 +48,9 @@ def fixed_point(
         >>> z, solution = mdeq.fixed_point(lambda z: torch.tanh(layer(z) + x), torch.zeros(4, 8))
         >>> z.sum().backward()  # the exact gradient, from one recorded evaluation
     """
-    check_on_failure(on_failure)
+    check_choice("on_failure", on_failure, ("warn", "raise", "ignore"))
+    if on_backward is not None and not callable(on_backward):
+        raise ValueError(f"on_backward is {on_backward!r}; expected a function of a Solution")
     layout = Layout.of(z0)
     problem = Problem(
         f=layout.flatten(f),
@@ -62,17 +64,28 @@ def fixed_point(
     return layout.release(z), solution.unpacked(layout)
 
 
-def _forward(forward: SolverConfig | str | Mapping[str, Any]) -> SolverConfig:
+def _forward(forward: object) -> SolverConfig:
     if isinstance(forward, SolverConfig):
         return forward
     if isinstance(forward, str):
         return SolverConfig(solver=forward)
-    return SolverConfig.of(**forward)
+    if isinstance(forward, Mapping):
+        return SolverConfig.of(**forward)
+    raise ValueError(
+        f"forward is {forward!r}; expected a solver's name, a mapping such as "
+        '{"solver": "anderson", "tol": 1e-4}, or a SolverConfig'
+    )
 
 
-def _backward(backward: Backward | str | Mapping[str, Any]) -> Backward:
+def _backward(backward: object) -> Backward:
     if isinstance(backward, str):
         return backward_mode(backward)
     if isinstance(backward, Mapping):
         return backward_mode(**{"mode": "implicit", **backward})
-    return backward
+    if callable(backward) and not isinstance(backward, type):
+        mode: Backward = backward
+        return mode
+    raise ValueError(
+        f"backward is {backward!r}; expected a mode's name, a mapping such as "
+        '{"mode": "phantom", "steps": 3}, or Implicit(...), Phantom(...), OneStep(), Unrolled(...)'
+    )

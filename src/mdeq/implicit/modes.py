@@ -14,7 +14,15 @@ from torch import Tensor
 
 from mdeq.implicit.adjoint import Adjoint
 from mdeq.implicit.problem import Problem
-from mdeq.solvers import Solution, SolverConfig, residual_norm, scale_change, unknown
+from mdeq.solvers import (
+    Solution,
+    SolverConfig,
+    check_choice,
+    check_count,
+    check_number,
+    residual_norm,
+    scale_change,
+)
 
 
 class Backward(Protocol):
@@ -55,9 +63,8 @@ class Phantom:
     tau: float = 0.5
 
     def __post_init__(self) -> None:
-        _check_steps(self.steps)
-        if not 0 < self.tau <= 1:
-            raise ValueError(f"tau is {self.tau!r}; expected a number in (0, 1]")
+        check_count("steps", self.steps)
+        check_number("tau", self.tau, above=0, most=1)
 
     def __call__(self, problem: Problem) -> tuple[Tensor, Solution[Tensor]]:
         """Solve without a graph, then take the recorded steps."""
@@ -90,7 +97,7 @@ class Unrolled:
     steps: int = 5
 
     def __post_init__(self) -> None:
-        _check_steps(self.steps)
+        check_count("steps", self.steps)
 
     def __call__(self, problem: Problem) -> tuple[Tensor, Solution[Tensor]]:
         """Stack f."""
@@ -124,18 +131,11 @@ MODES: Mapping[str, type[Implicit | Phantom | OneStep | Unrolled]] = {
 
 def backward_mode(mode: str, **settings: Any) -> Backward:
     """Make a mode from its name and settings, as they stand in a configuration file."""
-    if mode not in MODES:
-        raise ValueError(unknown("backward mode", mode, MODES))
+    check_choice("backward mode", mode, MODES)
     kind = MODES[mode]
     if issubclass(kind, Implicit):
         return kind.of(**settings)
     names = [f.name for f in fields(kind)]
     for name in settings:
-        if name not in names:
-            raise ValueError(unknown(f"option of {mode!r}", name, names))
+        check_choice(f"option of {mode!r}", name, names)
     return kind(**settings)
-
-
-def _check_steps(steps: int) -> None:
-    if not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps is {steps!r}; expected a whole number, at least 1")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from mdeq.implicit.convergence import OnFailure, report
@@ -27,7 +28,9 @@ class BackwardSolve:
         if self.on_backward is not None:
             self.on_backward(solution.unpacked(self.layout))
         report("backward", solution, config, self.on_failure)
-        return solution.z
+        # Where the products were never finite, zero would be the best iterate, and would hide it.
+        never = solution.residual.isinf()
+        return torch.where(never[:, None], torch.nan, solution.z)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 from mdeq.solvers.anderson import Anderson
 from mdeq.solvers.broyden import Broyden
+from mdeq.solvers.checks import check_choice, check_count, check_number, unknown
 from mdeq.solvers.loop import Propose, Stop, residual_norm, scale_change
 from mdeq.solvers.picard import Picard
-from mdeq.solvers.registry import SOLVERS, Solver, register_solver, unknown
+from mdeq.solvers.precision import without_autocast
+from mdeq.solvers.registry import SOLVERS, Solver, register_solver
 from mdeq.solvers.solution import Solution
 from mdeq.solvers.solve import SolverConfig, solve
 from mdeq.solvers.state import FlatMap, Layout, S
@@ -22,9 +24,13 @@ __all__ = [
     "Solver",
     "SolverConfig",
     "Stop",
+    "check_choice",
+    "check_count",
+    "check_number",
     "register_solver",
     "residual_norm",
     "scale_change",
     "solve",
     "unknown",
+    "without_autocast",
 ]

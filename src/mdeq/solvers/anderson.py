@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from mdeq.solvers.checks import check_number
 from mdeq.solvers.registry import register_solver
 
 
@@ -19,8 +20,7 @@ class Anderson:
     def __init__(
         self, z0: Tensor, max_steps: int, *, memory: int | None = None, ridge: float = 1e-6
     ) -> None:
-        if not ridge >= 0:
-            raise ValueError(f"ridge is {ridge!r}; expected a number that is not negative")
+        check_number("ridge", ridge, least=0)
         batch, features = z0.shape
         capacity = min(memory or max_steps, max(1, max_steps - 1))
         self.ridge = ridge

@@ -25,6 +25,7 @@ has the figures.
 import torch
 from torch import Tensor
 
+from mdeq.solvers.checks import check_number
 from mdeq.solvers.registry import register_solver
 
 
@@ -35,8 +36,7 @@ class Broyden:
     def __init__(
         self, z0: Tensor, max_steps: int, *, memory: int | None = None, alpha: float = 1.0
     ) -> None:
-        if not alpha > 0:
-            raise ValueError(f"alpha is {alpha!r}; expected a positive step size, such as 1.0")
+        check_number("alpha", alpha, above=0)
         batch, features = z0.shape
         capacity = min(memory or max_steps, max(1, max_steps - 1))
         self.alpha = alpha
@@ -103,6 +103,8 @@ class Broyden:
         self.gram[:, newest, :newest] = products
         self.gram[:, :newest, newest] = products
         self.gram[:, newest, newest] = square
-        self.weights[:, newest] = torch.where(square > 0, 1 / square, 0)
+        # A square too small to divide by: leave the update out.
+        usable = square >= torch.finfo(square.dtype).tiny
+        self.weights[:, newest] = torch.where(usable, 1 / square, 0)
         self.updates += 1
         return direction

@@ -17,12 +17,18 @@ Propose = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 def residual_norm(fz: Tensor, r: Tensor, stop: Stop) -> Tensor:
     """||r|| / ||f(z)||, or ||r||, of every sample; infinite where either is not finite."""
-    norm = torch.linalg.vector_norm(r, dim=1)
+    norm = _norm(r)
     if stop == "relative":
         # At f(z) = 0 only z = 0 is a fixed point: 0 / tiny is 0, anything else is large.
-        scale = torch.linalg.vector_norm(fz, dim=1)
-        norm = norm / scale.clamp_min(torch.finfo(fz.dtype).tiny)
+        norm = norm / _norm(fz).clamp_min(torch.finfo(norm.dtype).tiny)
+    norm = norm.to(r.dtype)
     return torch.where(norm.isfinite(), norm, torch.inf)
+
+
+def _norm(x: Tensor) -> Tensor:
+    """Of every row, summed in float64: the squares of small numbers vanish in float32."""
+    norm: Tensor = torch.linalg.vector_norm(x, dim=1, dtype=torch.float64)
+    return norm
 
 
 @torch.no_grad()
@@ -64,7 +70,13 @@ def iterate(
         moving = moving & (residual > tol) & residual.isfinite()
         if step == max_steps or (step % check_every == 0 and not moving.any()):
             break
-        z_next = torch.where(moving[:, None], propose(z, fz, r), best)
+        proposal = propose(z, fz, r)
+        if not isinstance(proposal, Tensor) or proposal.shape != z.shape:
+            found = getattr(proposal, "shape", type(proposal).__name__)
+            raise ValueError(
+                f"the solver proposed {found}; expected a tensor {tuple(z.shape)}, the next iterate"
+            )
+        z_next = torch.where(moving[:, None], proposal, best)
         if sizes:
             change = torch.where(moving[:, None], scale_change(z, z_next, sizes), change)
             changes.append(change[None])
@@ -81,13 +93,5 @@ def iterate(
 
 def scale_change(z: Tensor, z_next: Tensor, sizes: list[int]) -> Tensor:
     """||z_k' - z_k|| / ||z_k'|| of every sample and scale k, (B, scales)."""
-    tiny = torch.finfo(z.dtype).tiny
     pairs = zip(z.split(sizes, dim=1), z_next.split(sizes, dim=1), strict=True)
-    return torch.stack(
-        [
-            torch.linalg.vector_norm(new - old, dim=1)
-            / torch.linalg.vector_norm(new, dim=1).clamp_min(tiny)
-            for old, new in pairs
-        ],
-        dim=1,
-    )
+    return torch.stack([residual_norm(new, new - old, "relative") for old, new in pairs], dim=1)

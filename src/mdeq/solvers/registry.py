@@ -1,11 +1,11 @@
 """The solvers by name, and a place for users' own."""
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from mdeq.solvers.checks import check_choice
 from mdeq.solvers.loop import Propose
 
 Solver = Callable[..., Propose]
@@ -34,6 +34,9 @@ def register_solver(name: str) -> Callable[[AnySolver], AnySolver]:
     independent, it must treat every row by itself.
     """
 
+    if not isinstance(name, str):
+        raise ValueError(f'the solver\'s name is {name!r}; say @register_solver("a name")')
+
     def register(solver: AnySolver) -> AnySolver:
         if name in _solvers:
             raise ValueError(f"there is a solver {name!r} already; choose another name")
@@ -45,15 +48,6 @@ def register_solver(name: str) -> Callable[[AnySolver], AnySolver]:
 
 def solver_options(name: str) -> list[str]:
     """The options that the solver `name` takes."""
-    if name not in _solvers:
-        raise ValueError(unknown("solver", name, _solvers))
+    check_choice("solver", name, _solvers)
     parameters = inspect.signature(_solvers[name]).parameters.values()
     return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-
-
-def unknown(kind: str, name: Any, choices: Iterable[str]) -> str:
-    """A message for a name that is not among the choices, with the nearest that is."""
-    choices = sorted(choices)
-    near = difflib.get_close_matches(str(name), choices, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown {kind} {name!r}; {hint}choices: {', '.join(choices)}"

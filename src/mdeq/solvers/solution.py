@@ -13,27 +13,25 @@ class Solution(Generic[S]):
     """Outcome of a batched solve of z = f(z); index i along B is sample i.
 
     Every figure is one sample's own: no sample's entry depends on another's.
+
+    Attributes:
+        z: The iterate with the smallest residual, in the structure of `z0`.
+        residual: (B,) ||f(z) - z|| / ||f(z)|| at `z`, or ||f(z) - z|| with `stop="absolute"`;
+            infinite where f was not finite.
+        converged: (B,) bool, whether `residual` met the tolerance.
+        steps: (B,) evaluations of f that the sample used, the one at `z0` included.
+        trace: (S, B) residual at each evaluation; a finished sample repeats its last.
+        scale_changes: (S - 1, B, scales) ||z_k' - z_k|| / ||z_k'|| of every step z -> z', if asked
+            for. The paper divides by ||z_k||, which is zero at the paper's own start; at
+            equilibrium the two agree.
     """
 
     z: S
-    """The iterate with the smallest residual, in the structure of `z0`."""
     residual: Tensor
-    """(B,) ||f(z) - z|| / ||f(z)|| at `z` (or ||f(z) - z||, with `stop="absolute"`).
-
-    Infinite where f was not finite.
-    """
     converged: Tensor
-    """(B,) bool: whether `residual` met the tolerance."""
     steps: Tensor
-    """(B,) evaluations of f that the sample used, the one at `z0` included."""
     trace: Tensor
-    """(S, B) residual at each evaluation; a finished sample repeats its last."""
     scale_changes: Tensor | None = None
-    """(S - 1, B, scales) ||z_k' - z_k|| / ||z_k'|| of every step z -> z', if asked for.
-
-    The paper divides by ||z_k||, which is zero at the paper's own start; at
-    equilibrium the two agree.
-    """
 
     def unpacked(self, layout: Layout) -> "Solution[Any]":
         """The solution of a flat state in the structure that it was packed from."""

@@ -7,54 +7,55 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from mdeq.solvers.checks import check_choice, check_count, check_number, unknown
 from mdeq.solvers.loop import Stop, iterate
 from mdeq.solvers.precision import without_autocast
-from mdeq.solvers.registry import SOLVERS, solver_options, unknown
+from mdeq.solvers.registry import SOLVERS, solver_options
 from mdeq.solvers.solution import Solution
 from mdeq.solvers.state import FlatMap, Layout, S
 
 
 @dataclass(frozen=True, kw_only=True)
 class SolverConfig:
-    """Which solver, how exact, and how long: the settings of `solve` as a value."""
+    """Which solver, how exact, and how long: the settings of `solve` as a value.
+
+    Attributes:
+        solver: "broyden", "anderson", "picard" or a name given to `register_solver`.
+        tol: Residual at which a sample is finished.
+        max_steps: Evaluations of f, the one at `z0` included.
+        memory: Updates that the solver keeps; None keeps all.
+        stop: Whether the residual is "relative", ||f(z) - z|| / ||f(z)||, or "absolute".
+        check_every: Evaluations between two stop tests. A test waits for the device.
+        options: What only this solver takes: {"alpha": 0.5} for Broyden.
+    """
 
     solver: str = "broyden"
     tol: float = 1e-3
-    """Residual that a sample must meet."""
     max_steps: int = 30
-    """Evaluations of f, the one at `z0` included."""
     memory: int | None = None
-    """Updates that the solver keeps; None keeps all."""
     stop: Stop = "relative"
-    """What `tol` is compared with: ||f(z) - z|| / ||f(z)||, or "absolute" ||f(z) - z||."""
     check_every: int = 1
-    """Evaluations between two stop tests; only a test waits for the device."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What only this solver takes, such as Broyden's `alpha`."""
 
     def __post_init__(self) -> None:
         own = solver_options(self.solver)
+        if not isinstance(self.options, Mapping):
+            raise ValueError(f"options is {self.options!r}; expected a mapping of names to values")
         for name in self.options:
             if name not in own or name == "memory":
-                settings = {f.name for f in fields(self)} - {"options"}
-                if "memory" not in own:
-                    settings.discard("memory")
+                settings = {f.name for f in fields(SolverConfig)} - {"options", "memory"}
                 raise ValueError(unknown(f"option of {self.solver!r}", name, settings | set(own)))
-        if self.memory is not None and "memory" not in own:
-            raise ValueError(
-                f"memory={self.memory!r} does nothing for {self.solver!r}, which keeps no updates; "
-                "leave it out"
-            )
-        if not self.tol > 0:
-            raise ValueError(f"tol is {self.tol!r}; expected a positive number, such as 1e-3")
-        for name in ("max_steps", "check_every", "memory"):
-            count = getattr(self, name)
-            if name == "memory" and count is None:
-                continue
-            if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-                raise ValueError(f"{name} is {count!r}; expected a whole number, at least 1")
-        if self.stop not in ("relative", "absolute"):
-            raise ValueError(unknown("stop", self.stop, ("relative", "absolute")))
+        check_number("tol", self.tol, above=0)
+        check_count("max_steps", self.max_steps)
+        check_count("check_every", self.check_every)
+        check_choice("stop", self.stop, ("relative", "absolute"))
+        if self.memory is not None:
+            check_count("memory", self.memory)
+            if "memory" not in own:
+                raise ValueError(
+                    f"memory={self.memory!r} does nothing for {self.solver!r}, which keeps no "
+                    "updates; leave it out"
+                )
 
     @classmethod
     def of(cls, **settings: Any) -> Self:

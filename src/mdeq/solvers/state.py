@@ -33,20 +33,20 @@ class Layout:
     device: torch.device
 
     @classmethod
-    def of(cls, z0: object) -> "Layout":
-        """Read the layout off a state, or say what is wrong with it."""
-        structure, scales = _scales(z0, "z0")
+    def of(cls, state: object, argument: str = "z0") -> "Layout":
+        """Read the layout off a state, or say what is wrong with the argument."""
+        structure, scales = _scales(state, argument)
         if not scales:
-            raise ValueError("z0 is an empty sequence; expected at least one scale, (B, ...)")
+            raise ValueError(f"{argument} is empty; expected at least one scale, (B, ...)")
         first = scales[0]
         for index, scale in enumerate(scales):
-            name = "z0" if structure is Tensor else f"scale {index} of z0"
+            name = argument if structure is Tensor else f"scale {index} of {argument}"
             if scale.ndim == 0:
                 raise ValueError(f"{name} has no batch dimension; expected a tensor (B, ...)")
             if not scale.dtype.is_floating_point:
                 raise ValueError(
                     f"{name} is {_short(scale.dtype)}; expected a floating-point state, "
-                    "for example z0.float()"
+                    f"for example {argument}.float()"
                 )
             if scale.numel() == 0:
                 raise ValueError(
@@ -88,13 +88,11 @@ class Layout:
 
     def unpack(self, flat: Tensor) -> Any:
         """Give a flat state its structure, shapes and dtype back; views where they can be."""
+        flat = flat.to(self.dtype)
+        # One of several views of a tensor cannot be changed in place by its receiver.
+        rows = [flat] if len(self.shapes) == 1 else flat.split(self.sizes, dim=1)
         scales = []
-        for row, shape, last in zip(
-            flat.to(self.dtype).split(self.sizes, dim=1),
-            self.shapes,
-            self.channels_last,
-            strict=True,
-        ):
+        for row, shape, last in zip(rows, self.shapes, self.channels_last, strict=True):
             if last:
                 batch, channels, height, width = shape
                 scales.append(row.view(batch, height, width, channels).permute(0, 3, 1, 2))
@@ -118,6 +116,8 @@ class Layout:
         The map runs f under the autocast settings of this moment, whatever the
         settings around its later calls, and hands the result back in the flat dtype.
         """
+        if not callable(f):
+            raise ValueError(f"f is {f!r}; expected a function of the state")
         autocast = ambient_autocast(self.device)
 
         def flat_f(flat: Tensor) -> Tensor:
