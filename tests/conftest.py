@@ -1,5 +1,9 @@
+from collections.abc import Iterator
+
 import pytest
 import torch
+
+from mdeq.solvers import registry
 
 torch.set_num_threads(1)  # two pytest workers share the machine
 
@@ -14,3 +18,12 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _own_solvers() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = dict(registry._solvers)
+    yield
+    registry._solvers.clear()
+    registry._solvers.update(before)

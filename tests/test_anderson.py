@@ -71,6 +71,13 @@ def test_the_ridge_is_relative() -> None:
     torch.testing.assert_close(ours.z, scaled.z * 2.0**40, rtol=1e-12, atol=0)
 
 
+def test_a_large_ridge_is_plain_iteration() -> None:
+    problem = Affine.random([0.9], 10)
+    ridged = mdeq.solve(problem, problem.zeros(), "anderson", ridge=1e12, max_steps=10)
+    plain = mdeq.solve(problem, problem.zeros(), "picard", max_steps=10)
+    torch.testing.assert_close(ridged.trace, plain.trace, rtol=1e-6, atol=0)
+
+
 def test_ridge_must_not_be_negative() -> None:
     with pytest.raises(ValueError, match="ridge is -1"):
         mdeq.solve(torch.cos, torch.zeros(1, 1), "anderson", ridge=-1)

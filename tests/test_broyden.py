@@ -1,5 +1,6 @@
 """Broyden against the textbook, and its limits."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -59,32 +60,79 @@ def test_no_more_than_memory_updates_are_stored(memory: int) -> None:
     assert [tuple(value.shape) for value in vectors if value is not solver.gram] == [(3, memory, 7)]
 
 
-@pytest.mark.parametrize("memory", [1, 3, 6])
-def test_a_full_memory_is_the_product_of_the_newest_updates(memory: int) -> None:
-    """Against the same formula applied factor by factor to whole vectors."""
-    problem = Affine.random([0.9], 15)
-    z = problem.zeros()
+def vectorwise_broyden(
+    f: Callable[[Tensor], Tensor], z: Tensor, evaluations: int, *, memory: int, alpha: float
+) -> list[Tensor]:
+    """The product form applied factor by factor to whole vectors: slow, and plainly right."""
     directions: list[Tensor] = []
-    expected = []
-    for _ in range(14):
-        expected.append(z)
-        w = problem(z) - z
+    iterates = []
+
+    def share(d: Tensor, w: Tensor) -> Tensor:
+        return (d * w).sum(dim=1, keepdim=True) / d.square().sum(dim=1, keepdim=True)
+
+    for _ in range(evaluations):
+        iterates.append(z)
+        w = f(z) - z
         for old, new in pairwise(directions):
-            w = w + new * (old * w).sum() / old.square().sum()
+            w = w + (new - (1 - alpha) * old) * share(old, w)
         if directions:
-            newest = directions[-1]
-            w = w / (1 - (newest * w).sum() / newest.square().sum())
+            t = share(directions[-1], w)
+            w = (w - (1 - alpha) * t * directions[-1]) / (1 - t)
         directions = [*directions, w][-memory:]
-        z = z + w
+        z = z + alpha * w
+    return iterates
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.6])
+@pytest.mark.parametrize("memory", [1, 3, 6])
+def test_a_full_memory_is_the_product_of_the_newest_updates(memory: int, alpha: float) -> None:
+    problem = Affine.random([0.9], 15)
+    expected = vectorwise_broyden(problem, problem.zeros(), 14, memory=memory, alpha=alpha)
     visited: list[Tensor] = []
 
     def spy(z: Tensor) -> Tensor:
         visited.append(z)
         return problem(z)
 
-    mdeq.solve(spy, problem.zeros(), tol=1e-300, max_steps=14, memory=memory)
+    mdeq.solve(spy, problem.zeros(), tol=1e-300, max_steps=14, memory=memory, alpha=alpha)
     for ours, theirs in zip(visited, expected, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounding_does_not_build_up_over_a_hundred_steps(dtype: torch.dtype) -> None:
+    """A hard linear problem on which inexact inner products keep the solve from converging."""
+    problem = Affine.random([1.02] * 8, 300, seed=3, dtype=dtype)
+    solution = mdeq.solve(problem, problem.zeros(), tol=1e-5, max_steps=250)
+    assert solution.converged.all()
+    assert (solution.steps > 80).all()
+
+
+def test_a_slope_close_to_one_is_no_breakdown() -> None:
+    """One secant step solves a scalar affine equation, however close its slope is to one."""
+    solution = mdeq.solve(
+        lambda z: (1 - 1e-6) * z + 1, torch.zeros(1, 1, dtype=torch.float64), tol=1e-12
+    )
+    assert solution.steps.item() == 3
+    assert solution.z.item() == pytest.approx(1e6, rel=1e-9)
+
+
+def test_an_update_that_breaks_down_is_left_out_and_the_rest_is_kept() -> None:
+    """f shifts by one while z < 1.5, then contracts: the update in between means nothing."""
+
+    def f(z: Tensor) -> Tensor:
+        return torch.where(z < 1.5, z + 1, 0.5 * z + 2)
+
+    visited: list[float] = []
+
+    def spy(z: Tensor) -> Tensor:
+        visited.append(z.item())
+        return f(z)
+
+    solution = mdeq.solve(spy, torch.zeros(1, 1, dtype=torch.float64), tol=1e-12)
+    # Two plain steps; then a plain step of the contraction, d = 1; then its secant step to 4.
+    assert visited[:4] == [0.0, 1.0, 2.0, 3.0]
+    assert solution.z.item() == pytest.approx(4.0)
 
 
 def test_an_affine_map_of_d_features_is_solved_in_2d_steps() -> None:

@@ -1,5 +1,6 @@
 """Gradients through the equilibrium against closed forms, finite differences and unrolling."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import mdeq
-from tests.problems import SOLVERS, ConvNet, join_scales
+from tests.problems import SOLVERS, Affine, ConvNet, join_scales, on_scales, split_scales
 
 EXACT = {"tol": 1e-13, "max_steps": 400}
 
@@ -60,9 +61,9 @@ def test_implicit_gradients_equal_the_closed_form(
         torch.testing.assert_close(t[name].grad, gradient, rtol=0, atol=1e-8)
 
 
-def conv_problem() -> tuple[ConvNet, Tensor, list[Tensor]]:
+def conv_problem(batch: int = 2) -> tuple[ConvNet, Tensor, list[Tensor]]:
     net = ConvNet().double()
-    x = torch.randn(2, 2, 6, 6, dtype=torch.float64, requires_grad=True)
+    x = torch.randn(batch, 2, 6, 6, dtype=torch.float64, requires_grad=True)
     return net, x, net.zeros(x.detach())
 
 
@@ -203,6 +204,90 @@ def test_gradients_accumulate_over_several_backward_passes() -> None:
         z.sum().backward()
 
 
+def test_gradients_reach_tensors_computed_before() -> None:
+    """x enters as a non-leaf, inside f and again outside of it."""
+    raw = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+
+    def loss(z_of_x: Callable[[Tensor], Tensor]) -> Tensor:
+        x = raw.sin()
+        return (z_of_x(x) * x).sum()
+
+    def implicit(x: Tensor) -> Tensor:
+        z, _ = mdeq.fixed_point(
+            lambda z: torch.tanh(0.5 * z + x), torch.zeros_like(x), forward=EXACT, backward=EXACT
+        )
+        return z
+
+    def unrolled(x: Tensor) -> Tensor:
+        z = torch.zeros_like(x)
+        for _ in range(100):
+            z = torch.tanh(0.5 * z + x)
+        return z
+
+    (ours,) = torch.autograd.grad(loss(implicit), raw)
+    (theirs,) = torch.autograd.grad(loss(unrolled), raw)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-9)
+
+
+def test_multiscale_gradients_equal_the_closed_form() -> None:
+    shapes = [(2, 3, 3), (4, 2), (5,)]
+    problem = Affine.random([0.95, 0.4], 18 + 8 + 5)
+    weight, bias = problem.weight.clone().requires_grad_(), problem.bias.clone().requires_grad_()
+    cotangent = torch.randn_like(bias)
+    z, _ = mdeq.fixed_point(
+        on_scales(Affine(weight, bias), shapes),
+        split_scales(problem.zeros(), shapes),
+        forward=EXACT,
+        backward=EXACT,
+        on_failure="raise",
+    )
+    (join_scales(z) * cotangent).sum().backward()
+    adjoint = Affine(problem.weight.mT, cotangent).solution
+    torch.testing.assert_close(bias.grad, adjoint, rtol=0, atol=1e-8)
+    outer = adjoint[:, :, None] * problem.solution[:, None, :]
+    torch.testing.assert_close(weight.grad, outer, rtol=1e-8, atol=1e-8)
+
+
+def test_an_f_without_a_graph_gives_a_z_without_one() -> None:
+    with torch.no_grad():
+        constant = torch.randn(2, 3)
+    z, _ = mdeq.fixed_point(lambda z: constant, torch.zeros(2, 3))
+    assert not z.requires_grad
+    assert torch.equal(z, constant)
+
+
+@pytest.mark.parametrize("stop", ["relative", "absolute"])
+def test_unrolled_is_judged_like_a_solve(stop: str) -> None:
+    """From zero, 0.5 z + 4 moves by 4, 2, 1 to 4, 6, 7."""
+    z, solution = mdeq.fixed_point(
+        lambda z: [0.5 * z[0] + 4],
+        [torch.zeros(1, 1)],
+        forward={"tol": 0.5 if stop == "relative" else 0.999, "stop": stop},
+        backward={"mode": "unrolled", "steps": 3},
+        track_scales=True,
+    )
+    expected = [1.0, 2 / 6, 1 / 7] if stop == "relative" else [4.0, 2.0, 1.0]
+    assert solution.trace[:, 0].tolist() == pytest.approx(expected)
+    assert solution.converged.tolist() == [stop == "relative"]
+    assert solution.scale_changes[:, 0, 0].tolist() == pytest.approx([1.0, 2 / 6])
+    assert (z[0].item(), solution.z[0].item()) == (7.0, 6.0)
+
+
+def test_the_change_of_scales_is_recorded_on_request() -> None:
+    net, x, z0 = conv_problem()
+    _, without = mdeq.fixed_point(lambda z: net(z, x), z0)
+    _, tracked = mdeq.fixed_point(lambda z: net(z, x), z0, track_scales=True)
+    assert without.scale_changes is None
+    assert tracked.scale_changes.shape == (len(tracked.trace) - 1, 2, 2)
+
+
+def test_the_result_shares_no_memory_with_the_solution() -> None:
+    with torch.no_grad():
+        z, solution = mdeq.fixed_point(lambda z: 0.5 * z + 1, torch.zeros(1, 3))
+        z.zero_()
+    assert (solution.z != 0).all()
+
+
 def test_an_f_that_ignores_z_is_differentiated_too() -> None:
     x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
     z, _ = mdeq.fixed_point(lambda z: x.sin(), torch.zeros_like(x))
@@ -210,9 +295,10 @@ def test_an_f_that_ignores_z_is_differentiated_too() -> None:
     torch.testing.assert_close(x.grad, x.detach().cos())
 
 
-def test_in_place_operations_on_the_result_are_allowed() -> None:
+@pytest.mark.parametrize("batch", [1, 2])
+def test_in_place_operations_on_the_result_are_allowed(batch: int) -> None:
     """Heads often begin with an in-place ReLU."""
-    net, x, z0 = conv_problem()
+    net, x, z0 = conv_problem(batch)
     z, _ = mdeq.fixed_point(lambda z: net(z, x), z0, forward=EXACT, backward=EXACT)
     expected = torch.autograd.grad(join_scales(z).relu().sum(), x, retain_graph=True)
     loss = sum(nn.functional.relu(scale, inplace=True).sum() for scale in z)
@@ -277,6 +363,17 @@ def test_unrolled_second_derivatives_are_exact() -> None:
     (first,) = torch.autograd.grad(z.sum(), a, create_graph=True)
     (second,) = torch.autograd.grad(first, a)
     assert second.item() == pytest.approx(16.0, rel=1e-12)  # 2 / (1 - a)^3
+
+
+def test_no_second_derivative_slips_past_the_adjoint() -> None:
+    """d^2 / dx dw of w z*(x) passes through the adjoint's right-hand side alone."""
+    x = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    w = torch.randn(2, 3, dtype=torch.float64, requires_grad=True)
+    z, _ = mdeq.fixed_point(lambda z: torch.tanh(0.5 * z + x), torch.zeros(2, 3).double())
+    loss = (z * w).sum() + (w * x).sum()
+    (gradient,) = torch.autograd.grad(loss, x, create_graph=True)
+    with pytest.raises(RuntimeError, match="differentiated once"):
+        torch.autograd.grad(gradient.sum(), w)
 
 
 def test_implicit_says_that_it_cannot_be_differentiated_twice() -> None:

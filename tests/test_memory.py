@@ -61,7 +61,7 @@ def test_memory_is_flat_in_the_budget_and_linear_when_unrolled() -> None:
     implicit = {budget: trainer.peak(budget, "implicit") for budget in (10, 30, 100)}
     unrolled = {budget: trainer.peak(budget, "unrolled") for budget in (10, 30, 100)}
     # The solver's m vectors, plus a fixed handful of states: z, f(z), best, r, gradients.
-    assert max(implicit.values()) < MEMORY + 14
+    assert max(implicit.values()) < MEMORY + 16
     assert max(implicit.values()) - min(implicit.values()) < 0.5
     assert 18 < unrolled[30] - unrolled[10] < 45
     assert unrolled[100] - unrolled[30] == pytest.approx(

@@ -33,7 +33,7 @@ def test_scalars_are_solved_exactly(solver: str, device: torch.device) -> None:
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_scales_of_different_shapes_are_solved_together(solver: str, device: torch.device) -> None:
     shapes = [(2, 4, 4), (3, 2, 2), (5,)]
-    problem = Affine.random([0.9, 0.5], 32 + 12 + 5, device=device)
+    problem = Affine.random([0.95, 0.5], 32 + 12 + 5, device=device)
     z0 = split_scales(problem.zeros(), shapes)
     solution = mdeq.solve(on_scales(problem, shapes), z0, solver, **exact(solver))
     assert [tuple(scale.shape[1:]) for scale in solution.z] == shapes
@@ -166,6 +166,31 @@ def test_the_change_of_every_scale_is_recorded() -> None:
         torch.testing.assert_close(
             solution.scale_changes[:, 0, k], torch.tensor(expected, dtype=torch.float64)
         )
+
+
+def test_the_change_of_a_finished_sample_is_repeated() -> None:
+    solution = mdeq.solve(
+        lambda z: [torch.tensor([[0.1], [0.9]]) * z[0] + 1],
+        [torch.zeros(2, 1)],
+        "picard",
+        tol=1e-3,
+        track_scales=True,
+    )
+    quick = int(solution.steps[0])
+    assert quick < solution.steps[1]
+    changes = solution.scale_changes[:, 0, 0]
+    assert (changes > 0).all()
+    assert (changes[quick - 2 :] == changes[quick - 2]).all()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_point_where_f_vanishes_is_no_end(solver: str) -> None:
+    """A ReLU that is off everywhere gives f(z) = 0: far from a fixed point, and finite."""
+    solution = mdeq.solve(
+        lambda z: torch.relu(1 - 0.5 * z), torch.full((1, 4), 10.0), solver, tol=1e-5
+    )
+    assert solution.converged.all()
+    torch.testing.assert_close(solution.z, torch.full((1, 4), 2 / 3))
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

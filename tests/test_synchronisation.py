@@ -101,3 +101,26 @@ def test_a_training_step_waits_for_nothing_else() -> None:
         )
         z.sum().backward()
     assert count.waits == 2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine")
+def test_cuda_itself_sees_no_synchronisation() -> None:
+    x = torch.randn(3, 2, 4, 4, device="cuda", requires_grad=True)
+    z0 = torch.zeros(3, 2, 4, 4, device="cuda")
+    settings = {"tol": 1e-30, "max_steps": 20, "check_every": 20, "memory": 6}
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for solver in SOLVERS:
+            how = {**settings, "solver": solver}
+            if solver == "picard":
+                del how["memory"]
+            z, _ = mdeq.fixed_point(
+                lambda z: torch.sin(50 * z + x),
+                z0,
+                forward=how,
+                backward=how,
+                on_failure="ignore",
+            )
+            z.sum().backward()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -39,19 +39,19 @@ class Adjoint(torch.autograd.Function):
         with torch.no_grad():
             g = ctx.solve(adjoint, torch.zeros_like(v))
         if torch.is_grad_enabled():  # create_graph=True
-            g = _OnceDifferentiable.apply(g, fz)
+            g = _OnceDifferentiable.apply(g, fz, v)
         return g, None, None
 
 
 class _OnceDifferentiable(torch.autograd.Function):
     """Identity on g whose own differentiation is an error that says what to do.
 
-    g depends on all that f depends on, so it hangs on `fz`: no second derivative can
-    pass it by and come out incomplete.
+    g depends on v and on all that f depends on, so it hangs on both: no second derivative
+    can pass it by and come out incomplete.
     """
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, fz: Tensor) -> Tensor:
+    def forward(ctx: Any, g: Tensor, fz: Tensor, v: Tensor) -> Tensor:
         return g.clone()
 
     @staticmethod

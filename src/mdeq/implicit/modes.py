@@ -48,6 +48,8 @@ class Implicit(SolverConfig):
             return solution.z, solution
         z = solution.z.detach().requires_grad_()
         fz = problem.f(z)
+        if not fz.requires_grad:  # f cut its own graph
+            return solution.z, solution
         return Adjoint.apply(fz, z, partial(problem.solve_backward, self)), solution
 
 

@@ -49,23 +49,32 @@ class Broyden:
 
     def __call__(self, z: Tensor, fz: Tensor, r: Tensor) -> Tensor:
         """Propose z + alpha d, and remember d."""
+        direction = self.directions[:, self.updates % self.directions.shape[1]]
         if self.updates == 0:
-            pivot = r.new_ones(len(r), 1)
-            direction = self._remember(r, pivot, r.new_empty(len(r), 0))
+            direction.copy_(r)
         else:
-            direction = self._remember(*self._unwind(r))
+            combined, pivot = self._unwind(r)
+            torch.div(combined, pivot, out=direction)  # takes the oldest one's place
+        self.updates += 1
         return torch.add(z, direction, alpha=self.alpha)
 
-    def _unwind(self, r: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """D times the pivot 1 - t_n, the pivot, and the products of d with the stored d_k."""
-        stored = min(self.updates, self.directions.shape[1])
-        oldest = self.updates % stored if self.updates > stored else 0
+    def _unwind(self, r: Tensor) -> tuple[Tensor, Tensor]:
+        """d times the pivot 1 - t_n, and the pivot."""
+        capacity = self.directions.shape[1]
+        stored = min(self.updates, capacity)
+        newest = (self.updates - 1) % capacity
         directions = self.directions[:, :stored]
-        gram, weights = self.gram[:, :stored, :stored], self.weights[:, :stored]
         backtrack = 1 - self.alpha
 
-        # A row times a matrix: the column form of the same product is ten times slower on CPU.
-        products = torch.bmm(r[:, None], directions.mT)[:, 0].roll(-oldest, dims=1)
+        # One pass gives d_j . r, and d_j . d_n of the direction that came last. (A recurrence
+        # would give the latter for nothing, but its errors grow from step to step. And rows
+        # times a matrix: the column form of the same product is ten times slower on CPU.)
+        rows = torch.stack([directions[:, newest], r], dim=1)
+        by_age = torch.bmm(rows, directions.mT).roll(-(newest + 1), dims=2)
+        self._record(by_age[:, 0])
+        products = by_age[:, 1]
+        gram, weights = self.gram[:, :stored, :stored], self.weights[:, :stored]
+
         coupling = torch.zeros_like(gram)
         coupling[:, :, :-1] = backtrack * gram[:, :, :-1] - gram[:, :, 1:]
         t = torch.linalg.solve_triangular(
@@ -83,28 +92,18 @@ class Broyden:
         weights[:, -1:] = torch.where(usable, weights[:, -1:], 0)
 
         coefficients = torch.nn.functional.pad(t[:, :-1], (1, 0)) - backtrack * t
-        combined = torch.baddbmm(
-            r[:, None], coefficients.roll(oldest, dims=1)[:, None], directions
-        )[:, 0]
-        products = products + torch.bmm(coefficients[:, None], gram)[:, 0]
-        return combined, pivot, products / pivot
+        in_the_ring = coefficients.roll(newest + 1, dims=1)
+        return torch.baddbmm(r[:, None], in_the_ring[:, None], directions)[:, 0], pivot
 
-    def _remember(self, combined: Tensor, pivot: Tensor, products: Tensor) -> Tensor:
-        """Store and return the new direction, which takes the oldest one's place."""
-        capacity = self.directions.shape[1]
-        direction = self.directions[:, self.updates % capacity]
-        torch.div(combined, pivot, out=direction)
-        newest = min(self.updates, capacity - 1)
-        if self.updates >= capacity:
+    def _record(self, products: Tensor) -> None:
+        """Enter the products of the newest direction with all stored ones, oldest first."""
+        stored = products.shape[1]
+        if self.updates > stored:  # the oldest has left
             self.gram[:, :-1, :-1] = self.gram[:, 1:, 1:].clone()
             self.weights[:, :-1] = self.weights[:, 1:].clone()
-            products = products[:, 1:]
-        square = torch.linalg.vector_norm(direction, dim=1).square()
-        self.gram[:, newest, :newest] = products
-        self.gram[:, :newest, newest] = products
-        self.gram[:, newest, newest] = square
+        self.gram[:, stored - 1, :stored] = products
+        self.gram[:, :stored, stored - 1] = products
         # A square too small to divide by: leave the update out.
+        square = products[:, -1]
         usable = square >= torch.finfo(square.dtype).tiny
-        self.weights[:, newest] = torch.where(usable, 1 / square, 0)
-        self.updates += 1
-        return direction
+        self.weights[:, stored - 1] = torch.where(usable, 1 / square, 0)

@@ -18,11 +18,14 @@ Propose = Callable[[Tensor, Tensor, Tensor], Tensor]
 def residual_norm(fz: Tensor, r: Tensor, stop: Stop) -> Tensor:
     """||r|| / ||f(z)||, or ||r||, of every sample; infinite where either is not finite."""
     norm = _norm(r)
+    finite = norm.isfinite()
     if stop == "relative":
+        scale = _norm(fz)
+        finite &= scale.isfinite()
         # At f(z) = 0 only z = 0 is a fixed point: 0 / tiny is 0, anything else is large.
-        norm = norm / _norm(fz).clamp_min(torch.finfo(norm.dtype).tiny)
-    norm = norm.to(r.dtype)
-    return torch.where(norm.isfinite(), norm, torch.inf)
+        norm = norm / scale.clamp_min(torch.finfo(scale.dtype).tiny)
+    norm = norm.clamp_max(torch.finfo(r.dtype).max).to(r.dtype)
+    return torch.where(finite, norm, torch.inf)
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -35,7 +35,7 @@ class SolverConfig:
     memory: int | None = None
     stop: Stop = "relative"
     check_every: int = 1
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         own = solver_options(self.solver)
@@ -89,7 +89,7 @@ class SolverConfig:
         options = dict(self.options)
         if self.memory is not None:
             options["memory"] = self.memory
-        with torch.no_grad(), without_autocast(z0.device):
+        with without_autocast(z0.device):
             return iterate(
                 f,
                 z0,

@@ -22,8 +22,8 @@ class Layout:
     """How the scales of one state lie side by side in a flat (B, D) tensor.
 
     The flat state is float32 or float64: half-precision states are solved for in
-    float32. A scale that comes in channels-last order stays in it, so f sees the
-    memory format it was given.
+    float32. A scale that comes in channels-last order is laid out in it, so f sees every
+    sample in the order that it was given.
     """
 
     structure: type
@@ -84,14 +84,12 @@ class Layout:
             for scale, last in zip(scales, self.channels_last, strict=True)
         ]
         flat = rows[0] if len(rows) == 1 else torch.cat(rows, dim=1)
-        return flat if flat.dtype == torch.float64 else flat.float()
+        return flat.to(torch.promote_types(self.dtype, torch.float32))
 
     def unpack(self, flat: Tensor) -> Any:
         """Give a flat state its structure, shapes and dtype back; views where they can be."""
-        flat = flat.to(self.dtype)
-        # One of several views of a tensor cannot be changed in place by its receiver.
-        rows = [flat] if len(self.shapes) == 1 else flat.split(self.sizes, dim=1)
         scales = []
+        rows = flat.to(self.dtype).split(self.sizes, dim=1)
         for row, shape, last in zip(rows, self.shapes, self.channels_last, strict=True):
             if last:
                 batch, channels, height, width = shape
@@ -101,14 +99,14 @@ class Layout:
         return scales[0] if self.structure is Tensor else self.structure(scales)
 
     def release(self, flat: Any) -> Any:
-        """`unpack` for handing out: every scale dense in its own memory format."""
+        """`unpack` for handing out: dense tensors that share memory with nothing."""
         state = self.unpack(flat)
-        if self.structure is Tensor:
-            return state
-        return self.structure(
-            scale.contiguous(memory_format=_memory_format(last))
-            for scale, last in zip(state, self.channels_last, strict=True)
-        )
+        scales = [state] if self.structure is Tensor else state
+        owned = [
+            scale.clone(memory_format=torch.channels_last if last else torch.contiguous_format)
+            for scale, last in zip(scales, self.channels_last, strict=True)
+        ]
+        return owned[0] if self.structure is Tensor else self.structure(owned)
 
     def flatten(self, f: Callable[[S], S]) -> FlatMap:
         """`f` as a map of flat states, which checks that f keeps to the layout.
@@ -174,10 +172,6 @@ def _is_channels_last(scale: Tensor) -> bool:
         and not scale.is_contiguous()
         and scale.is_contiguous(memory_format=torch.channels_last)
     )
-
-
-def _memory_format(channels_last: bool) -> torch.memory_format:
-    return torch.channels_last if channels_last else torch.contiguous_format
 
 
 def _describe(structure: type, scales: int) -> str:
