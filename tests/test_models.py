@@ -1,5 +1,8 @@
 """Every preset builds, has the paper's size, and sits at the equilibrium it reports."""
 
+import re
+from pathlib import Path
+
 import pytest
 import timm
 import torch
@@ -385,6 +388,18 @@ def test_timm_extracts_features(indices: tuple[int, ...] | None, kept: list[int]
 def test_configurations_survive_plain_values() -> None:
     for config in PRESETS.values():
         assert MDEQConfig.from_dict(config.to_dict()) == config
+
+
+def test_the_documented_sizes_are_true() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "models.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \| ([\d,]+) \| ([\d, ]+) \|", page, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(PRESETS) - {"mdeq_imagenet_large_unrolled"}
+    for name, total, backbone, channels in rows:
+        with torch.device("meta"):
+            model = mdeq.create_model(name)
+        assert f"{parameters(model):,}" == total
+        assert f"{parameters(model.stem) + parameters(model.f):,}" == backbone
+        assert ", ".join(map(str, model.config.channels)) == channels.strip()
 
 
 def test_autocast_and_channels_last() -> None:
