@@ -2,84 +2,103 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from mdeq.implicit import OnFailure, backward_mode
 from mdeq.models.heads import TASKS
 from mdeq.nn import Initialisation, Upsampling
-from mdeq.solvers import SolverConfig, unknown
+from mdeq.solvers import SolverConfig, check_choice, check_count, check_number
 
 
 @dataclass(frozen=True, kw_only=True)
 class MDEQConfig:
-    """A multiscale equilibrium model; every field can be overridden in `create_model`."""
+    """A multiscale equilibrium model; every field is a keyword of `create_model`.
+
+    Attributes:
+        channels: Of every scale, finest first.
+        expansion: Width inside the residual block, in multiples of its channels.
+        groups: Of every GroupNorm in f.
+        dropout: Rate of variational dropout.
+        weight_norm: Whether the weights of f are normalised.
+        path_weight_norm: Whether that includes the paths between scales; the released code
+            leaves them out.
+        upsampling: From a coarser scale to a finer one, "bilinear" or "nearest".
+        post_groups: Groups of the GroupNorm that ends the fusion; None: as all others.
+        post_affine: Whether that GroupNorm has learnable scale and shift.
+        initialisation: Of the weights of f; "paper" is N(0, 0.01), see docs/models.md.
+        in_channels: Of the image.
+        downsamplings: Halvings of the image before the equilibrium: 0, 1 or 2.
+        stem_projection: Whether the stem ends with a 1x1 convolution.
+        tasks: Classes of every task: "classification", "segmentation" or both.
+        head_channels: Of the classification head's bottleneck at every scale; its output is
+            four times wider.
+        head_width: Features that the classifier sees.
+        segmentation_scales: What the segmentation head sees, "finest" or "all".
+        norm_momentum: Of the BatchNorms in stem and heads; there are none in f.
+        solver: Of the forward pass; T_f is its `max_steps`, m its `memory`.
+        backward: How to differentiate; with mode "implicit" T_b is `max_steps`.
+        on_failure: If a solve misses its tolerance, as fixed budgets often do: "warn", "raise"
+            or "ignore".
+    """
 
     channels: tuple[int, ...]
-    """Of every scale, finest first."""
     expansion: int = 5
-    """Width of the residual block inside, in multiples of its channels."""
     groups: int = 4
-    """Of every GroupNorm in f."""
     dropout: float = 0.0
-    """Rate of variational dropout."""
     weight_norm: bool = True
-    """Whether the weights of f are normalised."""
     path_weight_norm: bool = True
-    """Whether that includes the paths between scales; the released code leaves them out."""
     upsampling: Upsampling = "bilinear"
-    """From a coarser scale to a finer one."""
     post_groups: int | None = None
-    """Groups of the GroupNorm that ends the fusion; None: as all others."""
     post_affine: bool = True
-    """Whether that GroupNorm has learnable scale and shift."""
     initialisation: Initialisation = "fan_in"
-    """Of the weights of f: "paper" is N(0, 0.01); see docs/models.md."""
-
     in_channels: int = 3
-    """Of the image."""
     downsamplings: int = 0
-    """Halvings of the image before the equilibrium: 0, 1 or 2."""
     stem_projection: bool = True
-    """Whether the stem ends with a 1x1 convolution."""
-
-    tasks: Mapping[str, int] = field(default_factory=lambda: {"classification": 10})
-    """Classes of every task: "classification", "segmentation" or both."""
+    tasks: Mapping[str, int] = field(default_factory=lambda: {"classification": 10}, hash=False)
     head_channels: tuple[int, ...] = ()
-    """Of the classification head's bottleneck at every scale; its output is four times wider."""
     head_width: int = 128
-    """Features that the classifier sees."""
     segmentation_scales: Literal["finest", "all"] = "finest"
-    """What the segmentation head sees."""
     norm_momentum: float = 0.1
-    """Of the BatchNorms in stem and heads; there are none in f."""
-
     solver: SolverConfig = field(default_factory=SolverConfig)
-    """Of the forward pass: T_f is `max_steps`, m is `memory`."""
-    backward: Mapping[str, Any] = field(default_factory=lambda: {"mode": "implicit"})
-    """How to differentiate; with "implicit", T_b is `max_steps`."""
+    backward: Mapping[str, Any] = field(default_factory=lambda: {"mode": "implicit"}, hash=False)
     on_failure: OnFailure = "ignore"
-    """If a solve misses its tolerance, as fixed budgets often do: "warn", "raise" or "ignore"."""
 
     def __post_init__(self) -> None:
-        for name in ("channels", "head_channels"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         if isinstance(self.solver, Mapping):  # as it comes from config.json
             object.__setattr__(self, "solver", SolverConfig.of(**self.solver))
+        for name in ("expansion", "groups", "in_channels", "head_width"):
+            check_count(name, getattr(self, name))
+        if self.post_groups is not None:
+            check_count("post_groups", self.post_groups)
+        for name in ("channels", "head_channels"):
+            if not isinstance(getattr(self, name), (list, tuple)):
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; expected a width for every scale"
+                )
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+            for width in getattr(self, name):
+                check_count(f"a width in {name}", width)
         _check(len(self.channels) > 0, "channels", self.channels, "at least one scale")
-        for width in self.channels:
+        for groups in (self.groups, self.post_groups or self.groups):
             _check(
-                width > 0 and width % self.groups == 0,
+                all(width % groups == 0 for width in self.channels),
                 "channels",
                 self.channels,
-                f"multiples of groups={self.groups}",
+                f"multiples of the {groups} groups of GroupNorm",
             )
-        _check(0 <= self.dropout < 1, "dropout", self.dropout, "a rate in [0, 1)")
         _check(self.downsamplings in (0, 1, 2), "downsamplings", self.downsamplings, "0, 1 or 2")
-        _check(bool(self.tasks), "tasks", self.tasks, f"some of {', '.join(TASKS)}")
+        check_number("norm_momentum", self.norm_momentum, above=0, most=1)
+        check_number("dropout", self.dropout, least=0)
+        _check(self.dropout < 1, "dropout", self.dropout, "a rate below 1")
+        _check(
+            isinstance(self.tasks, Mapping) and len(self.tasks) > 0,
+            "tasks",
+            self.tasks,
+            'the classes of every task, such as {"classification": 10}',
+        )
         for task, classes in self.tasks.items():
-            if task not in TASKS:
-                raise ValueError(unknown("task", task, TASKS))
-            _check(classes > 0, "tasks", dict(self.tasks), "a positive number of classes each")
+            check_choice("task", task, TASKS)
+            check_count(f"the number of classes for {task}", classes)
         if "classification" in self.tasks:
             _check(
                 len(self.head_channels) == len(self.channels),
@@ -87,14 +106,16 @@ class MDEQConfig:
                 self.head_channels,
                 f"one width for each of the {len(self.channels)} scales",
             )
-        for name, choices in (
-            ("upsampling", ("bilinear", "nearest")),
-            ("initialisation", ("fan_in", "paper")),
-            ("segmentation_scales", ("finest", "all")),
-            ("on_failure", ("warn", "raise", "ignore")),
-        ):
-            if getattr(self, name) not in choices:
-                raise ValueError(unknown(name, getattr(self, name), choices))
+        check_choice("upsampling", self.upsampling, get_args(Upsampling))
+        check_choice("initialisation", self.initialisation, get_args(Initialisation))
+        check_choice("segmentation_scales", self.segmentation_scales, ("finest", "all"))
+        check_choice("on_failure", self.on_failure, get_args(OnFailure))
+        _check(
+            isinstance(self.backward, Mapping) and "mode" in self.backward,
+            "backward",
+            self.backward,
+            'a mapping such as {"mode": "phantom", "steps": 3}',
+        )
         backward_mode(**self.backward)
 
     @property
@@ -117,10 +138,8 @@ class MDEQConfig:
                     f"{', '.join(tasks)}; say tasks={{...: classes}} instead"
                 )
             changes["tasks"] = dict.fromkeys(tasks, classes)
-        names = [f.name for f in fields(self)]
         for name in changes:
-            if name not in names:
-                raise ValueError(unknown("field of the model", name, [*names, "num_classes"]))
+            check_choice("field of the model", name, [*_names(), "num_classes"])
         if "solver" in changes:
             changes["solver"] = self.solver.override(changes["solver"])
         if "backward" in changes:
@@ -134,19 +153,23 @@ class MDEQConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The inverse of `to_dict`; unknown fields are errors."""
-        names = [f.name for f in fields(cls)]
         for name in values:
-            if name not in names:
-                raise ValueError(unknown("field of the model", name, names))
+            check_choice("field of the model", name, _names())
+        if "channels" not in values:
+            raise ValueError("the configuration has no channels; expected a width for every scale")
         return cls(**values)
 
 
-def _merge_backward(now: Mapping[str, Any], change: str | Mapping[str, Any]) -> dict[str, Any]:
+def _merge_backward(now: Mapping[str, Any], change: Any) -> Any:
     if isinstance(change, str):
         change = {"mode": change}
-    if change.get("mode", now["mode"]) != now["mode"]:
-        return dict(change)
+    if not isinstance(change, Mapping) or change.get("mode", now["mode"]) != now["mode"]:
+        return change
     return {**now, **change}
+
+
+def _names() -> list[str]:
+    return [f.name for f in fields(MDEQConfig)]
 
 
 def _check(condition: bool, name: str, value: object, expected: str) -> None:

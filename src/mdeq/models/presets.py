@@ -38,10 +38,10 @@ _xl = _small.override(channels=(88, 176, 352, 704), head_channels=(36, 72, 144, 
 _unrolled = {"mode": "unrolled", "steps": 5}
 
 
-def segmenting(config: MDEQConfig, dropout: float) -> MDEQConfig:
-    """The same model, backbone unchanged, with a segmentation head on its finest scale."""
+def segmenting(config: MDEQConfig, dropout: float, **differences: Any) -> MDEQConfig:
+    """The same model, backbone unchanged, with a segmentation head in place of the other."""
     return config.override(
-        tasks={"segmentation": 19}, head_channels=(), dropout=dropout, **CITYSCAPES
+        tasks={"segmentation": 19}, head_channels=(), dropout=dropout, **CITYSCAPES, **differences
     )
 
 
@@ -109,15 +109,9 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
         "official_imagenet_small": _official_small,
         "official_imagenet_large": _official_large,
         "official_imagenet_xl": _official_xl,
-        "official_cityscapes_small": segmenting(_official_small, dropout=0.03).override(
-            norm_momentum=0.01
-        ),
-        "official_cityscapes_large": segmenting(_official_large, dropout=0.05).override(
-            norm_momentum=0.01
-        ),
-        "official_cityscapes_xl": segmenting(_official_xl, dropout=0.05).override(
-            norm_momentum=0.01
-        ),
+        "official_cityscapes_small": segmenting(_official_small, dropout=0.03, norm_momentum=0.01),
+        "official_cityscapes_large": segmenting(_official_large, dropout=0.05, norm_momentum=0.01),
+        "official_cityscapes_xl": segmenting(_official_xl, dropout=0.05, norm_momentum=0.01),
         "deq_cifar10_small": MDEQConfig(
             channels=(36,),
             dropout=0.2,

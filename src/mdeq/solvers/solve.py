@@ -75,6 +75,11 @@ class SolverConfig:
             return change
         if isinstance(change, str):
             change = {"solver": change}
+        if not isinstance(change, Mapping):
+            raise ValueError(
+                f"solver is {change!r}; expected a name, a mapping such as "
+                '{"solver": "anderson", "tol": 1e-4}, or a SolverConfig'
+            )
         settings = {f.name: getattr(self, f.name) for f in fields(SolverConfig)}
         if change.get("solver", self.solver) != self.solver:
             settings["options"] = {}
