@@ -16,14 +16,14 @@ from torch.nn.functional import cross_entropy
 
 import mdeq
 
-BATCH, SEEDS = 64, 3
+BATCH, SEEDS = 32, 3
 PHANTOM = {
     "solver": {"max_steps": 8},
     "backward": {"mode": "phantom", "steps": 3, "tau": 0.7},
 }
 MODES: dict[str, tuple[int, dict[str, Any]]] = {
-    "8 forward, 3 phantom steps": (150, PHANTOM),
-    "paper: 15 forward, 18 backward, implicit": (50, {}),
+    "8 forward, 3 phantom steps": (100, PHANTOM),
+    "paper: 15 forward, 18 backward, implicit": (30, {}),
 }
 
 

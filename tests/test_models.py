@@ -276,6 +276,17 @@ def test_softplus_is_a_switch() -> None:
     assert torch.equal(model(images), relu)
 
 
+@pytest.mark.parametrize("beta", [0, -1.0, float("nan"), "5"])
+def test_softplus_needs_a_positive_beta(beta: object) -> None:
+    with pytest.raises(ValueError, match="expected a number above 0"):
+        tiny().set_softplus(beta)
+
+
+def test_a_model_needs_a_configuration() -> None:
+    with pytest.raises(ValueError, match=r"use mdeq\.create_model\(name\)"):
+        mdeq.MDEQ("mdeq_cifar10_small")
+
+
 def test_a_shallow_stack_per_call_or_for_good() -> None:
     model = tiny(dropout=0.0)
     images = torch.randn(2, 3, 8, 8)
@@ -316,6 +327,75 @@ def test_overrides() -> None:
     assert model(torch.randn(2, 1, 8, 8), solver={"max_steps": 2}).shape == (2, 3)
     picard = mdeq.create_model("mdeq_cifar10_small", solver="picard")
     assert (picard.solver.solver, picard.solver.max_steps) == ("picard", 15)
+
+
+def test_settings_are_changed_in_part_wherever_they_are_changed() -> None:
+    model = mdeq.create_model("mdeq_cifar10_small")
+    steps: list[int] = []
+
+    def backward_steps(**how: object) -> int:
+        steps.clear()
+        images = torch.randn(1, 3, 8, 8)
+        logits = model(images, on_backward=lambda s: steps.append(len(s.trace)), **how)
+        logits.sum().backward()
+        return steps[0]
+
+    assert backward_steps() == 18
+    assert backward_steps(backward={"memory": 5}) == 18
+    assert backward_steps(backward="implicit") == 18
+    assert backward_steps(backward={"max_steps": 4}) == 4
+    model.backward = {"max_steps": 6}
+    assert backward_steps() == 6
+    assert model.backward.memory == 12
+    model.solver = {"max_steps": 5}
+    assert (model.solver.max_steps, model.solver.memory) == (5, 12)
+
+
+def test_the_equilibrium_of_a_training_pass_can_be_seen() -> None:
+    """For logging, and for a penalty that reaches the weights in the same backward pass."""
+    model = tiny(dropout=0.0).eval()
+    images = torch.randn(2, 3, 8, 8)
+    steps, gradients = [], []
+    for weight in (0.0, 1.0):
+        penalties: list[Tensor] = []
+
+        def look(equilibrium: mdeq.Equilibrium, penalties: list[Tensor] = penalties) -> None:
+            steps.append(equilibrium.solution.steps.tolist())
+            penalties.append(mdeq.jacobian_norm(equilibrium.f, equilibrium.solution.z).mean())
+
+        model.zero_grad()
+        (model(images, on_equilibrium=look).sum() + weight * penalties[0]).backward()
+        gradients.append(model.f.blocks[2].conv1.weight_v.grad.clone())
+    assert steps == [[15, 15]] * 2
+    assert not torch.allclose(*gradients)
+
+
+def test_failure_to_converge_can_be_made_loud_per_call() -> None:
+    with pytest.warns(mdeq.ConvergenceWarning, match="forward solve"):
+        tiny()(torch.randn(2, 3, 8, 8), on_failure="warn")
+
+
+def test_what_is_not_finite_stays_visible() -> None:
+    """Budgets end unmet without a word; images that are not numbers must not."""
+    model = tiny().eval()
+    images = torch.randn(2, 3, 8, 8)
+    images[1, 0, 0, 0] = torch.nan
+    logits = model(images)
+    assert logits[0].isfinite().all()
+    assert logits[1].isnan().all()
+
+
+def test_a_warm_start() -> None:
+    exact = {"tol": 1e-8, "max_steps": 300, "memory": None}
+    model = contract(tiny(solver=exact)).double().eval()
+    images = torch.randn(2, 3, 9, 13).double()
+    cold = model.equilibrium(images)
+    warm = model.equilibrium(images, z0=cold.solution.z)
+    assert warm.solution.steps.tolist() == [1, 1]
+    with pytest.raises(ValueError, match=r"z0 has shapes .* expected .*solution\.z"):
+        model.equilibrium(images, z0=cold.scales)
+    with pytest.raises(ValueError, match="z0 is a Tensor; expected a list of 3 scales"):
+        model.equilibrium(images, z0=cold.scales[0])
 
 
 @pytest.mark.parametrize(
@@ -361,9 +441,12 @@ def test_an_unknown_model_is_told_the_nearest() -> None:
     [
         (
             torch.zeros(3, 8, 8),
-            r"images have shape \(3, 8, 8\); expected \(batch, 3, height, width\)",
+            r"shape \(3, 8, 8\); expected a tensor \(batch, 3, height, width\)",
         ),
-        (torch.zeros(2, 1, 8, 8), "images have 1 channels"),
+        (torch.zeros(2, 1, 8, 8), r"images have shape \(2, 1, 8, 8\); expected a tensor"),
+        (torch.zeros(2, 3, 0, 8), r"images have shape \(2, 3, 0, 8\); expected a tensor"),
+        (None, "images are a NoneType; expected a tensor"),
+        (torch.zeros(2, 3, 8, 8).double(), "images are torch.float64, the model is torch.float32"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), "images are torch.uint8; expected floats"),
     ],
 )
@@ -384,7 +467,7 @@ def test_timm_creates_the_models() -> None:
     assert set(timm.list_models("mdeq_*")) == set(mdeq.list_models("mdeq_*"))
 
 
-@pytest.mark.parametrize(("indices", "kept"), [(None, [0, 1, 2]), ((0, 2), [0, 2])])
+@pytest.mark.parametrize(("indices", "kept"), [(None, [0, 1, 2]), ((0, 2), [0, 2]), ((-1,), [2])])
 def test_timm_extracts_features(indices: tuple[int, ...] | None, kept: list[int]) -> None:
     chosen = {} if indices is None else {"out_indices": indices}
     backbone = timm.create_model("mdeq_cifar10_small", features_only=True, **chosen).eval()
@@ -392,6 +475,9 @@ def test_timm_extracts_features(indices: tuple[int, ...] | None, kept: list[int]
     assert backbone.feature_info.channels() == [(8, 16, 32)[k] for k in kept]
     assert backbone.feature_info.reduction() == [(1, 2, 4)[k] for k in kept]
     assert [scale.shape[1:] for scale in scales] == [(8 << k, 32 >> k, 32 >> k) for k in kept]
+    assert not any("heads" in name for name, _ in backbone.named_parameters())
+    with pytest.raises(ValueError, match="out_indices has 5; expected indices of 3 scales"):
+        timm.create_model("mdeq_cifar10_small", features_only=True, out_indices=(0, 5))
 
 
 def test_configurations_survive_plain_values() -> None:

@@ -124,6 +124,8 @@ def test_what_does_not_match_is_an_error(tmp_path: Path) -> None:
         mdeq.import_official(state, "mdeq_cifar10")
     with pytest.raises(ValueError, match="there is no file"):
         mdeq.import_official(tmp_path / "nothing.pkl", name)
+    with pytest.raises(ValueError, match="source is None; expected a file or a state dict"):
+        mdeq.import_official(None, name)
     (tmp_path / "text.pkl").write_text("hello")
     with pytest.raises(ValueError, match="cannot be read"):
         mdeq.import_official(tmp_path / "text.pkl", name)

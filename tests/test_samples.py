@@ -75,6 +75,20 @@ def test_a_sample_that_is_nan_from_the_start_is_reported_as_infinite(solver: str
     assert torch.equal(solution.z[1], torch.zeros(3))
 
 
+@pytest.mark.parametrize("backward", ["implicit", "phantom", "one_step"])
+def test_a_fixed_point_that_never_was_finite_is_nan(backward: str) -> None:
+    """z0, mostly zero, would pass for an answer."""
+    z, solution = mdeq.fixed_point(
+        lambda z: 0.5 * z + torch.tensor([[1.0], [torch.nan]]),
+        torch.zeros(2, 3),
+        backward=backward,
+        on_failure="ignore",
+    )
+    assert z[0].isfinite().all()
+    assert z[1].isnan().all()
+    assert solution.converged.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_overflow_ends_a_sample_and_keeps_its_best(solver: str) -> None:
     """f(z) = 1e30 (1 + z^2) overflows float32 within a few steps."""

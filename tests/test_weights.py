@@ -96,6 +96,14 @@ def test_files_that_are_not_what_they_should_be(saved: Path, tmp_path: Path) -> 
         mdeq.load(saved)
     with pytest.raises(ValueError, match="there is no folder"):
         mdeq.load(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="folder is None; expected the path"):
+        mdeq.load(None)
+
+
+def test_the_model_card_says_how_to_load(saved: Path) -> None:
+    card = (saved / "README.md").read_text()
+    assert "mdeq.load(folder)" in card
+    assert "More Information Needed" not in card
 
 
 def test_configurations_that_are_not_what_they_should_be(saved: Path) -> None:
@@ -103,6 +111,9 @@ def test_configurations_that_are_not_what_they_should_be(saved: Path) -> None:
     values = json.loads(file.read_text())
     file.write_text(json.dumps({**values, "depth": 5}))
     with pytest.raises(ValueError, match="unknown field of the model 'depth'"):
+        mdeq.load(saved)
+    file.write_text("{}")
+    with pytest.raises(ValueError, match="has no channels"):
         mdeq.load(saved)
     file.write_text("{")
     with pytest.raises(ValueError, match="not JSON"):

@@ -1,5 +1,7 @@
 """Equilibrium models: solve z* = f(z*; x), and differentiate through the answer."""
 
+from importlib.metadata import version
+
 from mdeq.implicit import (
     ConvergenceError,
     ConvergenceWarning,
@@ -22,6 +24,8 @@ from mdeq.models import (
 )
 from mdeq.solvers import SOLVERS, Solution, SolverConfig, register_solver, solve
 
+__version__ = version("mdeq")
+
 __all__ = [
     "MDEQ",
     "SOLVERS",
@@ -35,6 +39,7 @@ __all__ = [
     "Solution",
     "SolverConfig",
     "Unrolled",
+    "__version__",
     "create_model",
     "fixed_point",
     "import_official",

@@ -11,6 +11,8 @@ from mdeq.implicit.modes import (
     Phantom,
     Unrolled,
     backward_mode,
+    merge_backward,
+    resolve_backward,
 )
 
 __all__ = [
@@ -26,5 +28,7 @@ __all__ = [
     "backward_mode",
     "fixed_point",
     "jacobian_norm",
+    "merge_backward",
+    "resolve_backward",
     "spectral_radius",
 ]

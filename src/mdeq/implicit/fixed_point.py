@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mdeq.implicit.convergence import OnFailure
-from mdeq.implicit.modes import Backward, backward_mode
+from mdeq.implicit.modes import Backward, resolve_backward
 from mdeq.implicit.problem import BackwardSolve, Problem
 from mdeq.solvers import Layout, S, Solution, SolverConfig, check_choice
 
@@ -60,7 +60,7 @@ def fixed_point(
         solve_backward=BackwardSolve(layout=layout, on_failure=on_failure, on_backward=on_backward),
         scale_sizes=layout.sizes if track_scales else None,
     )
-    z, solution = _backward(backward)(problem)
+    z, solution = resolve_backward(backward)(problem)
     return layout.release(z), solution.unpacked(layout)
 
 
@@ -74,18 +74,4 @@ def _forward(forward: object) -> SolverConfig:
     raise ValueError(
         f"forward is {forward!r}; expected a solver's name, a mapping such as "
         '{"solver": "anderson", "tol": 1e-4}, or a SolverConfig'
-    )
-
-
-def _backward(backward: object) -> Backward:
-    if isinstance(backward, str):
-        return backward_mode(backward)
-    if isinstance(backward, Mapping):
-        return backward_mode(**{"mode": "implicit", **backward})
-    if callable(backward) and not isinstance(backward, type):
-        mode: Backward = backward
-        return mode
-    raise ValueError(
-        f"backward is {backward!r}; expected a mode's name, a mapping such as "
-        '{"mode": "phantom", "steps": 3}, or Implicit(...), Phantom(...), OneStep(), Unrolled(...)'
     )

@@ -131,6 +131,21 @@ MODES: Mapping[str, type[Implicit | Phantom | OneStep | Unrolled]] = {
 }
 
 
+def resolve_backward(backward: object) -> Backward:
+    """A mode from its name, its settings, or itself."""
+    if isinstance(backward, str):
+        return backward_mode(backward)
+    if isinstance(backward, Mapping):
+        return backward_mode(**{"mode": "implicit", **backward})
+    if callable(backward) and not isinstance(backward, type):
+        mode: Backward = backward
+        return mode
+    raise ValueError(
+        f"backward is {backward!r}; expected a mode's name, a mapping such as "
+        '{"mode": "phantom", "steps": 3}, or Implicit(...), Phantom(...), OneStep(), Unrolled(...)'
+    )
+
+
 def backward_mode(mode: str, **settings: Any) -> Backward:
     """Make a mode from its name and settings, as they stand in a configuration file."""
     check_choice("backward mode", mode, MODES)
@@ -141,3 +156,12 @@ def backward_mode(mode: str, **settings: Any) -> Backward:
     for name in settings:
         check_choice(f"option of {mode!r}", name, names)
     return kind(**settings)
+
+
+def merge_backward(now: Mapping[str, Any], change: Any) -> Any:
+    """Settings of a mode with some changed; another mode starts from its own defaults."""
+    if isinstance(change, str):
+        change = {"mode": change}
+    if not isinstance(change, Mapping) or change.get("mode", now["mode"]) != now["mode"]:
+        return change
+    return {**now, **change}

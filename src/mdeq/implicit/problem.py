@@ -1,7 +1,7 @@
 """One equilibrium to be found and differentiated, as the modes of differentiation see it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,9 +28,7 @@ class BackwardSolve:
         if self.on_backward is not None:
             self.on_backward(solution.unpacked(self.layout))
         report("backward", solution, config, self.on_failure)
-        # Where the products were never finite, zero would be the best iterate, and would hide it.
-        never = solution.residual.isinf()
-        return torch.where(never[:, None], torch.nan, solution.z)
+        return _without_false_zeros(solution).z
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,4 +47,10 @@ class Problem:
         """Solve from z0, without a graph."""
         solution = self.forward.solve_flat(self.f, self.z0.detach(), scale_sizes=self.scale_sizes)
         report("forward", solution, self.forward, self.on_failure)
-        return solution
+        return _without_false_zeros(solution)
+
+
+def _without_false_zeros(solution: Solution[Tensor]) -> Solution[Tensor]:
+    """NaN for samples at which f never was finite: their start, mostly zero, would hide it."""
+    never = solution.residual.isinf()
+    return replace(solution, z=torch.where(never[:, None], torch.nan, solution.z))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Self, get_args
 
-from mdeq.implicit import OnFailure, backward_mode
+from mdeq.implicit import OnFailure, backward_mode, merge_backward
 from mdeq.models.heads import TASKS
 from mdeq.nn import Initialisation, Upsampling
 from mdeq.solvers import SolverConfig, check_choice, check_count, check_number
@@ -87,6 +87,9 @@ class MDEQConfig:
                 f"multiples of the {groups} groups of GroupNorm",
             )
         _check(self.downsamplings in (0, 1, 2), "downsamplings", self.downsamplings, "0, 1 or 2")
+        for name in ("weight_norm", "path_weight_norm", "post_affine", "stem_projection"):
+            value = getattr(self, name)
+            _check(isinstance(value, bool), name, value, "True or False")
         check_number("norm_momentum", self.norm_momentum, above=0, most=1)
         check_number("dropout", self.dropout, least=0)
         _check(self.dropout < 1, "dropout", self.dropout, "a rate below 1")
@@ -143,7 +146,7 @@ class MDEQConfig:
         if "solver" in changes:
             changes["solver"] = self.solver.override(changes["solver"])
         if "backward" in changes:
-            changes["backward"] = _merge_backward(self.backward, changes["backward"])
+            changes["backward"] = merge_backward(self.backward, changes["backward"])
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -158,14 +161,6 @@ class MDEQConfig:
         if "channels" not in values:
             raise ValueError("the configuration has no channels; expected a width for every scale")
         return cls(**values)
-
-
-def _merge_backward(now: Mapping[str, Any], change: Any) -> Any:
-    if isinstance(change, str):
-        change = {"mode": change}
-    if not isinstance(change, Mapping) or change.get("mode", now["mode"]) != now["mode"]:
-        return change
-    return {**now, **change}
 
 
 def _names() -> list[str]:

@@ -5,43 +5,76 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from mdeq.implicit import Backward, backward_mode, fixed_point
+from mdeq.implicit import (
+    Backward,
+    OnFailure,
+    backward_mode,
+    fixed_point,
+    merge_backward,
+    resolve_backward,
+)
 from mdeq.models.config import MDEQConfig
 from mdeq.models.heads import ClassificationHead, SegmentationHead
 from mdeq.models.stem import Stem
 from mdeq.models.weights import read_weights
 from mdeq.nn import Transformation
-from mdeq.solvers import Solution, SolverConfig
+from mdeq.solvers import Solution, SolverConfig, check_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Equilibrium:
-    """The point that f leaves alone, for a batch of images."""
+    """The point that f leaves alone, for a batch of images.
+
+    Attributes:
+        scales: z*, finest scale first, differentiable, cropped to the size of the images.
+        solution: How the forward solve went; its `z` is not cropped.
+        f: f(.; x) of this pass, with its weights and dropout masks: what `solution.z` solves.
+    """
 
     scales: list[Tensor]
-    """z*, finest scale first, differentiable."""
     solution: Solution[list[Tensor]]
-    """How the forward solve went. Where images were padded, its `z` is of the padded size."""
     f: Callable[[list[Tensor]], list[Tensor]]
-    """f(.; x) of this pass, with its weights and dropout masks: what `solution.z` solves."""
 
 
-class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equilibrium"]):
+MODEL_CARD = """---
+{{ card_data }}
+---
+
+# An equilibrium model
+
+Made with mdeq. Load it with `mdeq.load(folder)`; `config.json` says what it is.
+"""
+
+
+class MDEQ(
+    nn.Module,
+    PyTorchModelHubMixin,
+    library_name="mdeq",
+    tags=["deep-equilibrium"],
+    model_card_template=MODEL_CARD,
+):
     """Stem, equilibrium of f, heads: logits, or a mapping of them where there are several tasks.
 
-    `solver` and `backward` can be set at any time, for example by a training loop that begins
-    with a shallow stack of f: `model.backward = Unrolled(steps=5)`.
+    `solver` and `backward` can be set at any time, in part or whole, for example by a training
+    loop that begins with a shallow stack of f: `model.backward = Unrolled(steps=5)`. What is
+    saved is `config`, not what was set since.
     """
 
     def __init__(self, config: MDEQConfig) -> None:
         super().__init__()
+        if not isinstance(config, MDEQConfig):
+            raise ValueError(
+                f"config is {config!r}; expected an MDEQConfig: for a model by name, "
+                "use mdeq.create_model(name)"
+            )
         self.config = config
-        self.solver: SolverConfig = config.solver
-        self.backward: Backward = backward_mode(**config.backward)
+        self._solver = config.solver
+        self._backward = backward_mode(**config.backward)
         self.stem = Stem(
             config.in_channels,
             config.channels[0],
@@ -63,14 +96,46 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
         )
         self.heads = nn.ModuleDict({task: self._head(task) for task in config.tasks})
 
-    def forward(self, images: Tensor, **how: Any) -> Any:
+    @property
+    def solver(self) -> SolverConfig:
+        """How to find the equilibrium."""
+        return self._solver
+
+    @solver.setter
+    def solver(self, change: SolverConfig | str | Mapping[str, Any]) -> None:
+        self._solver = self._solver.override(change)
+
+    @property
+    def backward(self) -> Backward:
+        """How to differentiate through it."""
+        return self._backward
+
+    @backward.setter
+    def backward(self, change: Backward | str | Mapping[str, Any]) -> None:
+        self._backward = self._changed(change)
+
+    def forward(
+        self,
+        images: Tensor,
+        *,
+        on_equilibrium: Callable[[Equilibrium], None] | None = None,
+        **how: Any,
+    ) -> Any:
         """Logits (B, K), segmentation (B, K, H, W) at the size of the image.
 
-        Several tasks: a mapping from task to logits. Keywords are those of `equilibrium`.
+        Several tasks: a mapping from task to logits.
+
+        Args:
+            images: (B, C, H, W), of any size.
+            on_equilibrium: Called with the equilibrium before the heads see it: for logging its
+                `solution`, or for a penalty on the Jacobian of its `f`.
+            how: As for `equilibrium`.
         """
-        scales = self.equilibrium(images, **how).scales
+        equilibrium = self.equilibrium(images, **how)
+        if on_equilibrium is not None:
+            on_equilibrium(equilibrium)
         size = (images.shape[2], images.shape[3])
-        logits = {task: head(scales, size) for task, head in self.heads.items()}
+        logits = {task: head(equilibrium.scales, size) for task, head in self.heads.items()}
         return logits if len(logits) > 1 else next(iter(logits.values()))
 
     def features(self, images: Tensor, **how: Any) -> list[Tensor]:
@@ -84,6 +149,7 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
         z0: list[Tensor] | None = None,
         solver: SolverConfig | str | Mapping[str, Any] | None = None,
         backward: Backward | str | Mapping[str, Any] | None = None,
+        on_failure: OnFailure | None = None,
         on_backward: Callable[[Solution[list[Tensor]]], None] | None = None,
         track_scales: bool = False,
     ) -> Equilibrium:
@@ -92,10 +158,11 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
         Args:
             images: (B, C, H, W), of any size: padded at the bottom and on the right to a
                 multiple of `config.size_divisor`, and the result is cropped.
-            z0: Where to start; zero if not given. `solution.z` of a similar image is a good
-                start.
+            z0: Where to start; zero if not given. `solution.z` of a similar image of the same
+                size is a good start.
             solver: How to solve, for this call; in part or whole, as in `create_model`.
-            backward: How to differentiate, for this call.
+            backward: How to differentiate, for this call; in part or whole.
+            on_failure: What to do if a solve misses its tolerance, for this call.
             on_backward: Called with the solution of the backward solve.
             track_scales: Also record how much every scale changes at every step.
         """
@@ -104,12 +171,13 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
         divisor = self.config.size_divisor
         x = self.stem(pad(images, (0, -width % divisor, 0, -height % divisor)))
         f = self.f.at(x)
+        start = self.f.start(x)
         z, solution = fixed_point(
             f,
-            self.f.start(x) if z0 is None else z0,
+            start if z0 is None else _checked_start(z0, start),
             forward=self.solver if solver is None else self.solver.override(solver),
-            backward=self.backward if backward is None else backward,
-            on_failure=self.config.on_failure,
+            backward=self.backward if backward is None else self._changed(backward),
+            on_failure=on_failure or self.config.on_failure,
             on_backward=on_backward,
             track_scales=track_scales,
         )
@@ -122,6 +190,8 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
 
     def set_softplus(self, beta: float | None) -> None:
         """Put softplus in place of the last ReLU of blocks and fusion; None puts ReLU back."""
+        if beta is not None:
+            check_number("beta", beta, above=0)
         self.f.set_softplus(beta)
 
     @classmethod
@@ -150,15 +220,35 @@ class MDEQ(nn.Module, PyTorchModelHubMixin, library_name="mdeq", tags=["deep-equ
             momentum=config.norm_momentum,
         )
 
-    def _check(self, images: Tensor) -> None:
-        expected = f"expected (batch, {self.config.in_channels}, height, width)"
+    def _changed(self, backward: Backward | str | Mapping[str, Any]) -> Backward:
+        return resolve_backward(merge_backward(self.config.backward, backward))
+
+    def _check(self, images: object) -> None:
+        expected = f"expected a tensor (batch, {self.config.in_channels}, height, width)"
+        if not isinstance(images, Tensor):
+            raise ValueError(f"images are a {type(images).__name__}; {expected}")
+        shape = tuple(images.shape)
         if images.ndim != 4:
-            raise ValueError(
-                f"images have shape {tuple(images.shape)}; {expected}, one image is images[None]"
-            )
-        if images.shape[1] != self.config.in_channels:
-            raise ValueError(
-                f"images have {images.shape[1]} channels, shape {tuple(images.shape)}; {expected}"
-            )
+            raise ValueError(f"images have shape {shape}; {expected}, one image is images[None]")
+        if shape[1] != self.config.in_channels or 0 in shape:
+            raise ValueError(f"images have shape {shape}; {expected}")
         if not images.is_floating_point():
             raise ValueError(f"images are {images.dtype}; expected floats, normalised")
+        own = self.stem.conv1.weight.dtype
+        if images.dtype != own and not torch.is_autocast_enabled(images.device.type):
+            raise ValueError(
+                f"images are {images.dtype}, the model is {own}; convert one to the other"
+            )
+
+
+def _checked_start(z0: list[Tensor], start: list[Tensor]) -> list[Tensor]:
+    if not isinstance(z0, (list, tuple)):
+        raise ValueError(f"z0 is a {type(z0).__name__}; expected a list of {len(start)} scales")
+    shapes = [tuple(getattr(scale, "shape", ())) for scale in z0]
+    expected = [tuple(scale.shape) for scale in start]
+    if shapes != expected:
+        raise ValueError(
+            f"z0 has shapes {shapes}; expected {expected}: the `solution.z` of an equilibrium "
+            "for images of this size, not its cropped `scales`"
+        )
+    return [scale.to(like.dtype) for scale, like in zip(z0, start, strict=True)]

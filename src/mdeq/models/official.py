@@ -73,16 +73,17 @@ def import_official(source: str | Path | Mapping[str, Tensor], name: str) -> MDE
 def _read(source: str | Path | Mapping[str, Tensor]) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
+    if not isinstance(source, (str, Path)):
+        raise ValueError(f"source is {source!r}; expected a file or a state dict")
     file = Path(source)
     if not file.is_file():
         raise ValueError(f"there is no file {file}; expected a checkpoint of the released code")
     try:
         state = torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for files that are no checkpoints
-        reason = str(error).split("\n")[0]
+    except Exception as error:  # torch raises many kinds, and advises to load unsafely
         raise ValueError(
-            f"{file} cannot be read as a checkpoint of tensors alone ({reason}); expected a file "
-            "of the released code, saved by torch.save"
+            f"{file} cannot be read as a checkpoint of tensors alone ({type(error).__name__}); "
+            "expected a file of the released code, saved by torch.save"
         ) from None
     if not isinstance(state, Mapping):
         raise ValueError(f"{file} holds a {type(state).__name__}; expected a state dict")

@@ -8,7 +8,7 @@ from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.presets import PRESETS
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
-from mdeq.solvers import unknown
+from mdeq.solvers import check_choice
 
 
 def list_models(pattern: str = "*") -> list[str]:
@@ -18,8 +18,7 @@ def list_models(pattern: str = "*") -> list[str]:
 
 def configure(name: str, **overrides: Any) -> MDEQConfig:
     """The configuration of a model by name, with some fields overridden."""
-    if name not in PRESETS:
-        raise ValueError(unknown("model", name, PRESETS))
+    check_choice("model", name, PRESETS)
     return PRESETS[name].override(**overrides)
 
 
@@ -40,6 +39,8 @@ def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> MD
 
 def load(folder: str | Path) -> MDEQ:
     """Load a model that `save_pretrained` wrote, in evaluation mode."""
+    if not isinstance(folder, (str, Path)):
+        raise ValueError(f"folder is {folder!r}; expected the path that save_pretrained was given")
     folder = Path(folder)
     model = MDEQ(MDEQConfig.from_dict(read_config(folder)))
     read_weights(model, folder / WEIGHTS)

@@ -5,7 +5,7 @@ from typing import Any
 
 from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
-from torch import Tensor
+from torch import Tensor, nn
 
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.presets import PRESETS
@@ -28,8 +28,17 @@ class TimmMDEQ(MDEQ):
             for k, channels in enumerate(self.config.channels)
         ]
 
+    def prune_intermediate_layers(self, indices: Sequence[int], **options: Any) -> list[int]:
+        """Drop the heads, which a feature extractor does not use."""
+        scales = len(self.config.channels)
+        for index in indices:
+            if not -scales <= index < scales:
+                raise ValueError(f"out_indices has {index}; expected indices of {scales} scales")
+        self.heads = nn.ModuleDict()
+        return [index % scales for index in indices]
+
     def forward_intermediates(
-        self, x: Tensor, indices: Sequence[int] | None = None, **format: Any
+        self, x: Tensor, indices: Sequence[int] | None = None, **options: Any
     ) -> list[Tensor]:
         """The equilibrium maps of the scales asked for."""
         scales = self.features(x)
