@@ -50,7 +50,7 @@ def train(
     for _ in range(steps):
         chosen = torch.randint(45_000, (BATCH,))
         equilibrium = model.equilibrium(images[chosen])
-        logits = model.heads["classification"](equilibrium.scales, (32, 32))
+        logits = model.heads["classification"](equilibrium.scales)
         residuals.append(equilibrium.solution.residual.median().item())
         loss = cross_entropy(logits, labels[chosen])
         optimizer.zero_grad()

@@ -1,6 +1,7 @@
 """Every preset builds, has the paper's size, and sits at the equilibrium it reports."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ def test_presets(name: str) -> None:
         ("mdeq_imagenet_large", 22, 25, 18, 0.0, 4),
         ("mdeq_cityscapes_small", 27, 30, 18, 0.03, 4),
         ("mdeq_cityscapes_large", 27, 30, 18, 0.05, 4),
+        ("mdeq_cityscapes_xl", 27, 30, 18, 0.05, 4),
         ("official_cifar10_tiny", 18, 20, 12, 0.2, 8),
     ],
 )
@@ -153,6 +155,15 @@ def test_images_of_any_size(size: tuple[int, int], downsamplings: int) -> None:
         assert scale.shape[2:] == (-(-size[0] // stride), -(-size[1] // stride))
 
 
+@pytest.mark.parametrize("scales", ["finest", "all"])
+def test_padding_is_at_the_bottom_and_on_the_right(scales: str) -> None:
+    """An odd image is segmented like the same image padded by hand."""
+    model = tiny(downsamplings=1, tasks={"segmentation": 3}, segmentation_scales=scales).eval()
+    images = torch.randn(1, 3, 13, 21)
+    padded = nn.functional.pad(images, (0, 3, 0, 3))
+    torch.testing.assert_close(model(images), model(padded)[:, :, :13, :21])
+
+
 def test_one_task_gives_a_tensor_and_several_a_mapping() -> None:
     images = torch.randn(2, 3, 8, 8)
     segmenting = tiny(tasks={"segmentation": 3}, segmentation_scales="all")
@@ -206,6 +217,50 @@ def test_equation_five() -> None:
     z_hat = norm(block.norm2, conv2d(z_tilde.relu(), weight(block.conv2), padding=1) + x)
     expected = norm(block.norm3, (z_hat + z).relu())
     torch.testing.assert_close(block(z, x), expected)
+
+
+def test_the_fusion() -> None:
+    """Three scales mixed as section 3.2 says, written out with torch's own functions."""
+    model = tiny().double().eval()
+    fusion = model.f.fusion
+    z = [torch.randn(2, c, s, s).double() for c, s in ((4, 8), (8, 4), (4, 2))]
+
+    def conv_norm(step: nn.Module, value: Tensor, stride: int = 1) -> Tensor:
+        v = step.conv.weight_v
+        weight = step.conv.weight_g * v / v.flatten(1).norm(dim=1).reshape(-1, 1, 1, 1)
+        out = conv2d(value, weight, stride=stride, padding=v.shape[-1] // 2)
+        return group_norm(out, 2, step.norm.weight, step.norm.bias)
+
+    def up(target: int, source: int) -> Tensor:
+        matched = conv_norm(fusion.paths[target][str(source)].matched, z[source])
+        return nn.functional.interpolate(
+            matched, scale_factor=2 ** (source - target), mode="bilinear", align_corners=False
+        )
+
+    def down(target: int, source: int) -> Tensor:
+        steps = fusion.paths[target][str(source)].steps
+        out = conv_norm(steps[0], z[source], stride=2)
+        for step in steps[1:]:
+            out = conv_norm(step, out.relu(), stride=2)
+        return out
+
+    sums = [
+        z[0] + up(0, 1) + up(0, 2),
+        down(1, 0) + z[1] + up(1, 2),
+        down(2, 0) + down(2, 1) + z[2],
+    ]
+    assert [len(fusion.paths[2][i].steps) for i in "01"] == [2, 1]
+    for ours, post, total in zip(fusion(z), fusion.post, sums, strict=True):
+        torch.testing.assert_close(ours, conv_norm(post, total.relu()))
+
+
+def test_dropout_keeps_the_mean() -> None:
+    dropout = mdeq.nn.VariationalDropout2d(0.2, 1000)
+    dropped = dropout(torch.ones(20, 1000, 2, 2))
+    kept = dropped != 0
+    assert kept.float().mean().item() == pytest.approx(0.8, abs=0.02)
+    assert dropped[kept].unique().tolist() == pytest.approx([1.25])
+    assert (kept.all(dim=(2, 3)) | ~kept.any(dim=(2, 3))).all()  # whole channels
 
 
 def test_masks_are_constant_within_a_step_and_new_at_the_next() -> None:
@@ -272,6 +327,8 @@ def test_softplus_is_a_switch() -> None:
     nearly = model(images)
     model.set_softplus(None)
     assert not torch.allclose(smooth, relu, atol=1e-3)
+    rectifiers = [part for part in model.modules() if isinstance(part, mdeq.nn.Rectifier)]
+    assert len(rectifiers) == 3 + 3  # the last of every block, and of the fusion at every scale
     torch.testing.assert_close(nearly, relu, rtol=1e-2, atol=1e-2)
     assert torch.equal(model(images), relu)
 
@@ -325,6 +382,8 @@ def test_overrides() -> None:
     equilibrium = model.equilibrium(torch.randn(2, 1, 8, 8))
     assert equilibrium.solution.steps.tolist() == [4, 4]
     assert model(torch.randn(2, 1, 8, 8), solver={"max_steps": 2}).shape == (2, 3)
+    unrolled = mdeq.create_model("mdeq_cifar10_small", backward=mdeq.Unrolled(steps=3))
+    assert unrolled.config.backward == {"mode": "unrolled", "steps": 3}
     picard = mdeq.create_model("mdeq_cifar10_small", solver="picard")
     assert (picard.solver.solver, picard.solver.max_steps) == ("picard", 15)
 
@@ -347,6 +406,11 @@ def test_settings_are_changed_in_part_wherever_they_are_changed() -> None:
     model.backward = {"max_steps": 6}
     assert backward_steps() == 6
     assert model.backward.memory == 12
+    model.backward = {"memory": 3}
+    assert backward_steps() == 6  # what was set before stays
+    model.backward = mdeq.Phantom(steps=2)
+    model(torch.randn(1, 3, 8, 8), backward={"tau": 0.9})
+    assert model.backward == mdeq.Phantom(steps=2)
     model.solver = {"max_steps": 5}
     assert (model.solver.max_steps, model.solver.memory) == (5, 12)
 
@@ -460,6 +524,17 @@ def test_names_can_be_listed_by_pattern() -> None:
     assert set(mdeq.list_models()) == set(PRESETS)
 
 
+def test_timm_knows_the_stride_of_the_stem() -> None:
+    with torch.device("meta"):
+        model = timm.create_model("mdeq_imagenet_small")
+    assert [info["reduction"] for info in model.feature_info] == [4, 8, 16, 32]
+
+
+def test_timm_without_classes_gives_features() -> None:
+    model = timm.create_model("mdeq_cifar10_small", num_classes=0)
+    assert model(torch.randn(2, 3, 8, 8)).shape == (2, 64)
+
+
 def test_timm_creates_the_models() -> None:
     model = timm.create_model("mdeq_cifar10_small", num_classes=7, in_chans=1, dropout=0.0)
     assert isinstance(model, mdeq.MDEQ)
@@ -498,11 +573,57 @@ def test_the_documented_sizes_are_true() -> None:
 
 
 def test_autocast_and_channels_last() -> None:
-    model = tiny().to(memory_format=torch.channels_last)
-    images = torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last)
+    model = contract(tiny(solver={"tol": 1e-4, "max_steps": 40}, dropout=0.0))
+    images = torch.randn(2, 3, 16, 16)
+    exact = model.features(images)
+    model = model.to(memory_format=torch.channels_last)
+    images = images.to(memory_format=torch.channels_last)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        equilibrium = model.equilibrium(images)
-        logits = model(images)
-    logits.float().sum().backward()
-    assert all(scale.dtype == torch.float32 for scale in equilibrium.scales)
-    assert equilibrium.scales[0].is_contiguous(memory_format=torch.channels_last)
+        scales = model.features(images)
+    assert scales[0].is_contiguous(memory_format=torch.channels_last)
+    for ours, expected in zip(scales, exact, strict=True):
+        assert ours.dtype == torch.float32
+        assert (ours - expected).norm() < 0.1 * expected.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_models_of_other_precisions(dtype: torch.dtype) -> None:
+    model = tiny().to(dtype)
+    logits = model(torch.randn(2, 3, 8, 8, dtype=dtype))
+    logits.sum().backward()
+    assert logits.dtype == dtype
+
+
+def test_the_function_of_a_pass_outlives_it() -> None:
+    """With its own masks, and differentiable, even if the pass was made for inference."""
+    model = tiny(dropout=0.5)
+    equilibrium = model.equilibrium(torch.randn(2, 3, 8, 8))
+    before = equilibrium.f(equilibrium.z)
+    model.eval()
+    model(torch.randn(2, 3, 8, 8))
+    assert all(torch.equal(a, b) for a, b in zip(before, equilibrium.f(equilibrium.z), strict=True))
+    with torch.inference_mode():
+        seen = model.equilibrium(torch.randn(2, 3, 8, 8))
+    assert (mdeq.spectral_radius(seen.f, seen.solution.z, steps=5) > 0).all()
+
+
+def test_threads_do_not_see_each_others_weights() -> None:
+    model = tiny(dropout=0.5)
+    images = [torch.randn(batch, 3, 8, 8) for batch in (1, 2, 3, 4)]
+    with ThreadPoolExecutor(4) as pool:
+        shapes = [logits.shape for logits in pool.map(model, images * 5)]
+    assert shapes == [(len(batch), 10) for batch in images * 5]
+    assert all(conv.weight is None for conv in model.modules() if hasattr(conv, "normalised"))
+
+
+def test_a_model_does_not_change_its_preset() -> None:
+    model = mdeq.create_model("mdeq_cifar10_small")
+    model.config.tasks["classification"] = 3
+    model.config.backward["max_steps"] = 1
+    assert PRESETS["mdeq_cifar10_small"].tasks == {"classification": 10}
+    assert PRESETS["mdeq_cifar10_small"].backward["max_steps"] == 18
+
+
+def test_the_change_of_every_scale_can_be_recorded() -> None:
+    solution = tiny().equilibrium(torch.randn(2, 3, 8, 8), track_scales=True).solution
+    assert solution.scale_changes.shape == (14, 2, 3)

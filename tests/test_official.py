@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -84,6 +85,32 @@ def test_prefixes_and_copies_are_ignored() -> None:
     assert all(torch.equal(plain[name], wrapped[name]) for name in plain)
 
 
+def test_training_checkpoints_are_read(tmp_path: Path) -> None:
+    """With the optimiser, a score, the loss's own weights, and a data-parallel prefix."""
+    state = {f"module.model.{name}": value for name, value in tiny_net().state_dict().items()}
+    state["module.loss.criterion.weight"] = torch.ones(10)
+    checkpoint = {
+        "epoch": 7,
+        "state_dict": state,
+        "best_mIoU": np.float64(0.5),
+        "optimizer": {"state": {}, "param_groups": [{"lr": 0.1}]},
+    }
+    torch.save(checkpoint, tmp_path / "checkpoint.pth.tar")
+    mdeq.import_official(tmp_path / "checkpoint.pth.tar", "official_cifar10_tiny")
+
+
+def test_files_of_old_versions_of_torch_have_no_counters() -> None:
+    state = tiny_net().state_dict()
+    old = {name: value for name, value in state.items() if "num_batches_tracked" not in name}
+    model = mdeq.import_official(old, "official_cifar10_tiny")
+    assert model.stem.norm1.num_batches_tracked == 0
+
+
+def test_segmentation_has_its_own_batch_norm_momentum() -> None:
+    assert mdeq.models.PRESETS["official_cityscapes_small"].norm_momentum == 0.01
+    assert mdeq.models.PRESETS["official_imagenet_small"].norm_momentum == 0.1
+
+
 def test_files_of_tensors_are_read(tmp_path: Path) -> None:
     torch.save(tiny_net().state_dict(), tmp_path / "tiny.pkl")
     assert mdeq.import_official(tmp_path / "tiny.pkl", "official_cifar10_tiny").config.channels == (
@@ -120,6 +147,12 @@ def test_what_does_not_match_is_an_error(tmp_path: Path) -> None:
         mdeq.import_official({**state, "downsample.3.weight": torch.zeros(24, 24, 1, 1)}, name)
     with pytest.raises(ValueError, match="not a checkpoint of the released code"):
         mdeq.import_official({}, name)
+    with pytest.raises(ValueError, match="has a int as state_dict; expected a mapping"):
+        mdeq.import_official({"state_dict": 3}, name)
+    with pytest.raises(ValueError, match=r"keys are not known .* each once"):
+        mdeq.import_official({**state, "model.classifier.bias": state["classifier.bias"]}, name)
+    with pytest.raises(ValueError, match="is missing, or no weight"):
+        mdeq.import_official({**state, "downsample.0.weight": torch.zeros(3)}, name)
     with pytest.raises(ValueError, match="unknown official model 'mdeq_cifar10'"):
         mdeq.import_official(state, "mdeq_cifar10")
     with pytest.raises(ValueError, match="there is no file"):

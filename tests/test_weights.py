@@ -32,6 +32,13 @@ def test_round_trip_is_exact(tmp_path: Path) -> None:
     assert all(torch.equal(logits[task], expected[task]) for task in expected)
 
 
+def test_precision_survives(tmp_path: Path) -> None:
+    model = tiny().double().eval()
+    model.save_pretrained(tmp_path)
+    images = torch.randn(1, 3, 8, 8).double()
+    assert torch.equal(mdeq.load(tmp_path)(images), model(images))
+
+
 def test_from_pretrained_is_as_strict(saved: Path) -> None:
     model = mdeq.MDEQ.from_pretrained(saved)
     assert model.config == mdeq.load(saved).config
@@ -67,6 +74,10 @@ def rewrite(file: Path, change: dict[str, Tensor | None]) -> None:
     [
         ({"stem.conv1.weight": None}, r"1 missing \(stem.conv1.weight\)"),
         ({"strange": torch.zeros(1)}, r"1 unexpected \(strange\)"),
+        (
+            {"stem.conv1.weight": torch.zeros(4, 3, 3, 3, dtype=torch.int32)},
+            r"1 of another kind of number \(stem.conv1.weight torch.int32\)",
+        ),
         (
             {"stem.conv1.weight": torch.zeros(4, 1, 3, 3)},
             r"1 of another shape \(stem.conv1.weight \(4, 1, 3, 3\) instead of \(4, 3, 3, 3\)\)",

@@ -5,7 +5,7 @@ solution. The value of z does not depend on whether gradients are recorded.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from typing import Any, Protocol
 
@@ -158,10 +158,14 @@ def backward_mode(mode: str, **settings: Any) -> Backward:
     return kind(**settings)
 
 
-def merge_backward(now: Mapping[str, Any], change: Any) -> Any:
+def merge_backward(now: Any, change: Any) -> Any:
     """Settings of a mode with some changed; another mode starts from its own defaults."""
     if isinstance(change, str):
         change = {"mode": change}
-    if not isinstance(change, Mapping) or change.get("mode", now["mode"]) != now["mode"]:
-        return change
-    return {**now, **change}
+    for name, kind in MODES.items():
+        if isinstance(change, kind):
+            return {"mode": name, **asdict(change)}
+    if isinstance(change, Mapping) and isinstance(now, Mapping):
+        same = change.get("mode", now["mode"]) == now["mode"]
+        return {**now, **change} if same else dict(change)
+    return change

@@ -86,7 +86,10 @@ class MDEQConfig:
                 self.channels,
                 f"multiples of the {groups} groups of GroupNorm",
             )
-        _check(self.downsamplings in (0, 1, 2), "downsamplings", self.downsamplings, "0, 1 or 2")
+        halvings = self.downsamplings
+        _check(
+            type(halvings) is int and halvings in (0, 1, 2), "downsamplings", halvings, "0, 1 or 2"
+        )
         for name in ("weight_norm", "path_weight_norm", "post_affine", "stem_projection"):
             value = getattr(self, name)
             _check(isinstance(value, bool), name, value, "True or False")
@@ -120,6 +123,8 @@ class MDEQConfig:
             'a mapping such as {"mode": "phantom", "steps": 3}',
         )
         backward_mode(**self.backward)
+        for name in ("tasks", "backward"):  # presets share their parts; a model's are its own
+            object.__setattr__(self, name, dict(getattr(self, name)))
 
     @property
     def size_divisor(self) -> int:

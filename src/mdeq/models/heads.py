@@ -69,7 +69,7 @@ class ClassificationHead(nn.Module):
         self.final = ConvNormReLU(wide[-1], final_width, 1, 1, momentum)
         self.classifier = nn.Linear(final_width, num_classes)
 
-    def forward(self, scales: list[Tensor], size: tuple[int, int]) -> Tensor:
+    def forward(self, scales: list[Tensor]) -> Tensor:
         """Logits (B, K)."""
         y = self.widen[0](scales[0])
         for scale, widen, halve in zip(scales[1:], self.widen[1:], self.halve, strict=True):
@@ -98,7 +98,7 @@ class SegmentationHead(nn.Module):
         self.classifier = nn.Conv2d(width, num_classes, 1)
 
     def forward(self, scales: list[Tensor], size: tuple[int, int]) -> Tensor:
-        """Logits (B, K, H, W) at the size of the image."""
+        """Logits (B, K, H, W), cropped to the size (H, W) of the image."""
         y = scales[0]
         if self.scales == "all":
             finest = y.shape[2:]

@@ -13,7 +13,6 @@ from torch.nn.functional import pad
 from mdeq.implicit import (
     Backward,
     OnFailure,
-    backward_mode,
     fixed_point,
     merge_backward,
     resolve_backward,
@@ -32,11 +31,13 @@ class Equilibrium:
 
     Attributes:
         scales: z*, finest scale first, differentiable, cropped to the size of the images.
-        solution: How the forward solve went; its `z` is not cropped.
+        z: The same before it is cropped.
+        solution: How the forward solve went; its `z` is not cropped either.
         f: f(.; x) of this pass, with its weights and dropout masks: what `solution.z` solves.
     """
 
     scales: list[Tensor]
+    z: list[Tensor]
     solution: Solution[list[Tensor]]
     f: Callable[[list[Tensor]], list[Tensor]]
 
@@ -74,7 +75,7 @@ class MDEQ(
             )
         self.config = config
         self._solver = config.solver
-        self._backward = backward_mode(**config.backward)
+        self._backward: Any = config.backward
         self.stem = Stem(
             config.in_channels,
             config.channels[0],
@@ -108,11 +109,13 @@ class MDEQ(
     @property
     def backward(self) -> Backward:
         """How to differentiate through it."""
-        return self._backward
+        return resolve_backward(self._backward)
 
     @backward.setter
     def backward(self, change: Backward | str | Mapping[str, Any]) -> None:
-        self._backward = self._changed(change)
+        changed = merge_backward(self._backward, change)
+        resolve_backward(changed)
+        self._backward = changed
 
     def forward(
         self,
@@ -135,7 +138,11 @@ class MDEQ(
         if on_equilibrium is not None:
             on_equilibrium(equilibrium)
         size = (images.shape[2], images.shape[3])
-        logits = {task: head(equilibrium.scales, size) for task, head in self.heads.items()}
+        logits = {
+            # Pixels of several scales align only as long as nothing is cropped.
+            task: head(equilibrium.z, size) if task == "segmentation" else head(equilibrium.scales)
+            for task, head in self.heads.items()
+        }
         return logits if len(logits) > 1 else next(iter(logits.values()))
 
     def features(self, images: Tensor, **how: Any) -> list[Tensor]:
@@ -176,7 +183,9 @@ class MDEQ(
             f,
             start if z0 is None else _checked_start(z0, start),
             forward=self.solver if solver is None else self.solver.override(solver),
-            backward=self.backward if backward is None else self._changed(backward),
+            backward=self._backward
+            if backward is None
+            else merge_backward(self._backward, backward),
             on_failure=on_failure or self.config.on_failure,
             on_backward=on_backward,
             track_scales=track_scales,
@@ -186,7 +195,7 @@ class MDEQ(
             scale[:, :, : -(-height // (stride << k)), : -(-width // (stride << k))]
             for k, scale in enumerate(z)
         ]
-        return Equilibrium(scales=scales, solution=solution, f=f)
+        return Equilibrium(scales=scales, z=z, solution=solution, f=f)
 
     def set_softplus(self, beta: float | None) -> None:
         """Put softplus in place of the last ReLU of blocks and fusion; None puts ReLU back."""
@@ -201,6 +210,13 @@ class MDEQ(
         """Load for `from_pretrained`, which by itself would let missing weights pass."""
         read_weights(model, Path(model_file))
         return model.to(map_location).eval()
+
+    @classmethod
+    def _load_as_pickle(  # type: ignore[override]
+        cls, model: Self, model_file: str, map_location: str, strict: bool
+    ) -> Self:
+        """Refuse what `from_pretrained` falls back to where there is no safetensors file."""
+        raise ValueError("there is no model.safetensors; other kinds of files are not read")
 
     def _head(self, task: str) -> nn.Module:
         config = self.config
@@ -219,9 +235,6 @@ class MDEQ(
             stride=2**config.downsamplings,
             momentum=config.norm_momentum,
         )
-
-    def _changed(self, backward: Backward | str | Mapping[str, Any]) -> Backward:
-        return resolve_backward(merge_backward(self.config.backward, backward))
 
     def _check(self, images: object) -> None:
         expected = f"expected a tensor (batch, {self.config.in_channels}, height, width)"

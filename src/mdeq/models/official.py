@@ -14,8 +14,8 @@ from mdeq.models.presets import PRESETS
 from mdeq.models.weights import load_exactly
 from mdeq.solvers import unknown
 
-# The released code keeps up to three copies of the layer; one is enough.
-COPIES = ("fullstage_copy.", "deq.func.", "deq.func_copy.")
+# The released code keeps up to three copies of the layer, and saves its loss with the model.
+IGNORED = ("fullstage_copy.", "deq.func.", "deq.func_copy.", "loss.")
 
 # Theirs on the left, ours on the right.
 RENAMED = [
@@ -65,7 +65,7 @@ def import_official(source: str | Path | Mapping[str, Tensor], name: str) -> MDE
         )
     where = "the state dict" if isinstance(source, Mapping) else str(source)
     state = _renamed(_read(source), where)
-    model = MDEQ(_configuration(PRESETS[name], state, where))
+    model = MDEQ(_configuration(name, state, where))
     load_exactly(model, state, where)
     return model.eval()
 
@@ -79,7 +79,8 @@ def _read(source: str | Path | Mapping[str, Tensor]) -> Mapping[str, Any]:
     if not file.is_file():
         raise ValueError(f"there is no file {file}; expected a checkpoint of the released code")
     try:
-        state = torch.load(file, map_location="cpu", weights_only=True)
+        with torch.serialization.safe_globals(_numpy_scalars()):
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds, and advises to load unsafely
         raise ValueError(
             f"{file} cannot be read as a checkpoint of tensors alone ({type(error).__name__}); "
@@ -90,18 +91,30 @@ def _read(source: str | Path | Mapping[str, Tensor]) -> Mapping[str, Any]:
     return state
 
 
+def _numpy_scalars() -> list[Any]:
+    """What reads the scores that training checkpoints carry beside the weights."""
+    try:
+        import numpy as np
+    except ImportError:
+        return []
+    scalar: Any = np.float64(0).__reduce__()[0]
+    return [scalar, (scalar, "numpy.core.multiarray.scalar"), np.dtype, np.dtypes.Float64DType]
+
+
 def _renamed(state: Mapping[str, Any], where: str) -> dict[str, Tensor]:
     # Training checkpoints wrap the weights.
     inner = state.get("state_dict", state)
-    out = {}
+    if not isinstance(inner, Mapping):
+        raise ValueError(f"{where} has a {type(inner).__name__} as state_dict; expected a mapping")
+    out: dict[str, Tensor] = {}
     strange = []
     for key, value in inner.items():
         name = re.sub(r"^(module\.)?(model\.)?", "", str(key))
-        if name.startswith(COPIES):
+        if name.startswith(IGNORED):
             continue
         for pattern, ours in RENAMED:
             renamed, found = re.subn(f"^{pattern}", ours, name)
-            if found and isinstance(value, Tensor):
+            if found and isinstance(value, Tensor) and renamed not in out:
                 out[renamed] = value
                 break
         else:
@@ -110,17 +123,23 @@ def _renamed(state: Mapping[str, Any], where: str) -> dict[str, Tensor]:
         listed = ", ".join(strange[:3]) or "nothing at all"
         raise ValueError(
             f"{where} is not a checkpoint of the released code: {len(strange)} keys are not known "
-            f"({listed}); expected downsample.*, fullstage.*, and a head"
+            f"({listed}); expected downsample.*, fullstage.*, and a head, each once"
         )
+    for name in list(out):  # files of old versions of torch have no counters
+        counter = name.replace("running_mean", "num_batches_tracked")
+        out.setdefault(counter, torch.tensor(0))
     return out
 
 
-def _configuration(preset: MDEQConfig, state: Mapping[str, Tensor], where: str) -> MDEQConfig:
+def _configuration(name: str, state: Mapping[str, Tensor], where: str) -> MDEQConfig:
     """The preset, with everything that shapes and keys tell."""
+    preset = PRESETS[name]
 
-    def shape(key: str) -> torch.Size:
-        if key not in state:
-            raise ValueError(f"{where} does not fit {key.split('.')[0]!r}: 1 missing ({key})")
+    def shape(key: str, ndim: int = 4) -> torch.Size:
+        if key not in state or state[key].ndim != ndim:
+            raise ValueError(
+                f"{where} does not fit {name}: {key} (in our naming) is missing, or no weight"
+            )
         return state[key].shape
 
     blocks = sum(re.fullmatch(r"f\.blocks\.\d+\.conv1\.weight_v", key) is not None for key in state)
@@ -135,7 +154,7 @@ def _configuration(preset: MDEQConfig, state: Mapping[str, Tensor], where: str) 
     if "classification" in preset.tasks:
         head = "heads.classification"
         changes |= {
-            "tasks": {"classification": shape(f"{head}.classifier.weight")[0]},
+            "tasks": {"classification": shape(f"{head}.classifier.weight", 2)[0]},
             "head_channels": tuple(
                 shape(f"{head}.widen.{i}.conv1.weight")[0] for i in range(len(inner))
             ),

@@ -1,6 +1,7 @@
 """The models under timm's roof: `timm.create_model("mdeq_cifar10_small")`, also features_only."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
@@ -28,9 +29,11 @@ class TimmMDEQ(MDEQ):
             for k, channels in enumerate(self.config.channels)
         ]
 
-    def prune_intermediate_layers(self, indices: Sequence[int], **options: Any) -> list[int]:
-        """Drop the heads, which a feature extractor does not use."""
+    def prune_intermediate_layers(self, indices: int | Sequence[int], **options: Any) -> list[int]:
+        """Drop the heads, which a feature extractor does not use; an int asks for the last ones."""
         scales = len(self.config.channels)
+        if isinstance(indices, int):
+            indices = range(scales - indices, scales)
         for index in indices:
             if not -scales <= index < scales:
                 raise ValueError(f"out_indices has {index}; expected indices of {scales} scales")
@@ -38,11 +41,20 @@ class TimmMDEQ(MDEQ):
         return [index % scales for index in indices]
 
     def forward_intermediates(
-        self, x: Tensor, indices: Sequence[int] | None = None, **options: Any
-    ) -> list[Tensor]:
-        """The equilibrium maps of the scales asked for."""
+        self,
+        x: Tensor,
+        indices: Sequence[int] | None = None,
+        *,
+        norm: bool = False,
+        output_fmt: str = "NCHW",
+        intermediates_only: bool = False,
+    ) -> list[Tensor] | tuple[Tensor, list[Tensor]]:
+        """The equilibrium maps of the scales asked for; all are normalised already."""
+        if output_fmt != "NCHW":
+            raise ValueError(f"output_fmt is {output_fmt!r}; expected 'NCHW'")
         scales = self.features(x)
-        return scales if indices is None else [scales[index] for index in indices]
+        chosen = scales if indices is None else [scales[index] for index in indices]
+        return chosen if intermediates_only else (scales[-1], chosen)
 
 
 default_cfgs = generate_default_cfgs(
@@ -58,16 +70,25 @@ default_cfgs = generate_default_cfgs(
 )
 
 
+def _create(name: str, in_chans: int = 3, num_classes: int | None = None, **overrides: Any) -> Any:
+    """timm's words for ours; without classes the head ends with its features."""
+    if num_classes:
+        overrides["num_classes"] = num_classes
+    model = TimmMDEQ(configure(name, in_channels=in_chans, **overrides))
+    if num_classes == 0:
+        for head in model.heads.values():
+            head.classifier = nn.Identity()
+    return model
+
+
 def _entrypoint(name: str) -> Callable[..., Any]:
     def create(pretrained: bool = False, **kwargs: Any) -> Any:
-        scales = range(len(PRESETS[name].channels))
+        scales = len(kwargs.get("channels", PRESETS[name].channels))
         return build_model_with_cfg(
-            lambda in_chans=3, **overrides: TimmMDEQ(
-                configure(name, in_channels=in_chans, **overrides)
-            ),
+            partial(_create, name),
             name,
             pretrained,
-            feature_cfg={"feature_cls": "getter", "out_indices": tuple(scales)},
+            feature_cfg={"feature_cls": "getter", "out_indices": tuple(range(scales))},
             **kwargs,
         )
 

@@ -41,6 +41,9 @@ def read_weights(model: nn.Module, file: Path) -> None:
         raise ValueError(
             f"{file} is no safetensors file, or is cut short ({error}); save or copy it again"
         ) from None
+    precisions = {value.dtype for value in state.values() if value.is_floating_point()}
+    if len(precisions) == 1:
+        model.to(precisions.pop())
     load_exactly(model, state, str(file))
 
 
@@ -51,6 +54,14 @@ def load_exactly(model: nn.Module, state: dict[str, Tensor], source: str) -> Non
     for title, names in (
         ("missing", sorted(own.keys() - state.keys())),
         ("unexpected", sorted(state.keys() - own.keys())),
+        (
+            "of another kind of number",
+            [
+                f"{name} {state[name].dtype}"
+                for name in sorted(own.keys() & state.keys())
+                if own[name].is_floating_point() != state[name].is_floating_point()
+            ],
+        ),
         (
             "of another shape",
             [

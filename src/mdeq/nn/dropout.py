@@ -33,9 +33,9 @@ class VariationalDropout2d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the mask of the pass."""
-        if not self.active:
-            return x
-        return x * (self.draw(x) if self.mask is None else self.mask)
+        if self.mask is not None:
+            return x * self.mask
+        return x * self.draw(x) if self.active else x
 
     def extra_repr(self) -> str:
         """Name the rate."""

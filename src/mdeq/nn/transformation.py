@@ -63,13 +63,16 @@ class Transformation(nn.Module):
 
     def at(self, x: Tensor) -> Callable[[list[Tensor]], list[Tensor]]:
         """f(.; x) for one forward pass: weights normalised and masks drawn once."""
+        if x.is_inference():
+            with torch.inference_mode(False):
+                x = x.clone()
         f = one_pass(self, x)
         return lambda z: f(z, x)
 
     def start(self, x: Tensor) -> list[Tensor]:
-        """z = 0 at every scale, in the memory format of x, in float32 even under autocast."""
+        """z = 0 at every scale: the memory format of x, the precision of f's parameters."""
         height, width = x.shape[2:]
-        dtype = torch.promote_types(x.dtype, torch.float32)
+        dtype = next(self.parameters()).dtype  # autocast may have lowered that of x
         last = x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous()
         memory_format = torch.channels_last if last else torch.contiguous_format
         return [
