@@ -25,7 +25,7 @@ class MDEQConfig:
         upsampling: From a coarser scale to a finer one, "bilinear" or "nearest".
         post_groups: Groups of the GroupNorm that ends the fusion; None: as all others.
         post_affine: Whether that GroupNorm has learnable scale and shift.
-        initialisation: Of the weights of f; "paper" is N(0, 0.01), see docs/models.md.
+        initialisation: Of the weights of f: "paper", N(0, 0.01), or "fan_in", PyTorch's own.
         in_channels: Of the image.
         downsamplings: Halvings of the image before the equilibrium: 0, 1 or 2.
         stem_projection: Whether the stem ends with a 1x1 convolution.
@@ -50,7 +50,7 @@ class MDEQConfig:
     upsampling: Upsampling = "bilinear"
     post_groups: int | None = None
     post_affine: bool = True
-    initialisation: Initialisation = "fan_in"
+    initialisation: Initialisation = "paper"
     in_channels: int = 3
     downsamplings: int = 0
     stem_projection: bool = True

@@ -1,8 +1,8 @@
 """The models by name: the paper's table of hyperparameters (appendix A), and the released code's.
 
 The paper gives no widths for the classification heads. Ours are chosen to meet its model
-sizes. Ours too, or the released code's, is what else it leaves open: the make-up of stem and
-heads and their norms, and the default initialisation.
+sizes. The rest of what it leaves open, the make-up of stem and heads and their norms, is the
+released code's.
 """
 
 from collections.abc import Mapping

@@ -30,7 +30,7 @@ class Transformation(nn.Module):
         path_weight_norm: bool = True,
         post_groups: int | None = None,
         post_affine: bool = True,
-        initialisation: Initialisation = "fan_in",
+        initialisation: Initialisation = "paper",
     ) -> None:
         super().__init__()
         self.channels = channels
