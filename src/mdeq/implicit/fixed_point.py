@@ -35,7 +35,8 @@ def fixed_point(
         on_failure: What to do if the forward or the backward solve leaves samples that
             miss the tolerance: "warn", "raise" or "ignore". Only "ignore" avoids a
             synchronisation a solve.
-        on_backward: Called with the solution of the backward solve, during backward.
+        on_backward: Called with the solution of the backward solve, during backward; only
+            "implicit" has one.
         track_scales: Also record how much every scale changes at every step.
 
     Returns:

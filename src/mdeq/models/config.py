@@ -139,13 +139,12 @@ class MDEQConfig:
         """
         if "num_classes" in changes:
             classes = changes.pop("num_classes")
-            tasks = changes.get("tasks", self.tasks)
-            if len(tasks) != 1:
+            if "tasks" in changes or len(self.tasks) != 1:
                 raise ValueError(
-                    f"num_classes={classes} is for a model of one task, this one has "
-                    f"{', '.join(tasks)}; say tasks={{...: classes}} instead"
+                    f"num_classes={classes!r} is for the one task of a model by name; "
+                    'to choose tasks, say tasks={"classification": classes} alone'
                 )
-            changes["tasks"] = dict.fromkeys(tasks, classes)
+            changes["tasks"] = dict.fromkeys(self.tasks, classes)
         for name in changes:
             check_choice("field of the model", name, [*_names(), "num_classes"])
         if "solver" in changes:

@@ -134,6 +134,8 @@ class MDEQ(
                 `solution`, or for a penalty on the Jacobian of its `f`.
             how: As for `equilibrium`.
         """
+        if on_equilibrium is not None and not callable(on_equilibrium):
+            raise ValueError(f"on_equilibrium is {on_equilibrium!r}; expected a function")
         equilibrium = self.equilibrium(images, **how)
         if on_equilibrium is not None:
             on_equilibrium(equilibrium)

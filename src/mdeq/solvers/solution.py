@@ -39,9 +39,9 @@ class Solution(Generic[S]):
 
     def __str__(self) -> str:
         """Say in one line how the solve went; reads the tensors, so it synchronises."""
-        batch = len(self.converged)
+        least, most = int(self.steps.min()), int(self.steps.max())
+        steps = f"{least} to {most}" if least < most else f"{most}"
         return (
-            f"{int(self.converged.sum())} of {batch} samples converged, "
-            f"largest residual {float(self.residual.max()):.2g}, "
-            f"{int(self.steps.min())} to {int(self.steps.max())} evaluations of f"
+            f"{int(self.converged.sum())} of {len(self.converged)} samples converged, "
+            f"largest residual {float(self.residual.max()):.2g}, {steps} evaluations of f"
         )
