@@ -22,7 +22,8 @@ def main(name: str) -> None:
     with torch.inference_mode():
         logits = model(image)
     seconds = time.perf_counter() - start
-    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    # Linux counts in KiB.
+    gigabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
     budget = model.config.solver.max_steps
     print(f"| {name} | {tuple(logits.shape)} | {budget} | {seconds:.0f} s | {gigabytes:.2f} GB |")
 
