@@ -5,13 +5,14 @@ from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ, Equilibrium
 from mdeq.models.official import import_official
 from mdeq.models.presets import PRESETS
-from mdeq.models.registry import create_model, list_models, load
+from mdeq.models.registry import configure, create_model, list_models, load
 
 __all__ = [
     "MDEQ",
     "PRESETS",
     "Equilibrium",
     "MDEQConfig",
+    "configure",
     "create_model",
     "import_official",
     "list_models",

@@ -1,0 +1,61 @@
+"""`mdeq evaluate`: measure a trained model."""
+
+from pathlib import Path
+
+from accelerate import Accelerator
+
+from mdeq.cli.options import check_json, create_parser, parse, split_overrides, write_json
+from mdeq.data import SPLITS, Examples
+from mdeq.engine import evaluate, figures_table, open_bundle
+
+DESCRIPTION = """Measure a trained model on a split of its data. Options such as
+--solver.max_steps 8 change how the equilibrium is found."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command."""
+    arguments, overrides = split_overrides(arguments, ("solver",))
+    parser = create_parser("evaluate", DESCRIPTION)
+    parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
+    parser.add_argument(
+        "--data",
+        type=str,
+        metavar="DIR",
+        help="Where the data are; default: where training found them",
+    )
+    parser.add_argument("--split", choices=SPLITS, default="test", help="What to measure on")
+    parser.add_argument("--batch-size", type=int, default=100, help="Images at once")
+    parser.add_argument("--workers", type=int, default=0, help="Processes that load data")
+    parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
+    options = parse(parser, arguments)
+    check_json(options.json)
+    if options.batch_size < 1:
+        raise ValueError(f"--batch-size is {options.batch_size}; expected at least 1")
+    bundle = open_bundle(options.model)
+    source, data = bundle.source, options.data or bundle.data
+    samples = source.samples(options.split, Path(data) if data else None)
+    if samples is None:
+        raise ValueError(f"these data have no {options.split} split; choose another --split")
+    solver = overrides.get("solver")
+    accelerator = Accelerator()
+    model = bundle.model.to(accelerator.device)
+    if solver:
+        model.solver = solver
+    figures = evaluate(
+        model,
+        Examples(samples, source.transform(training=False), seed=0),
+        bundle.classes,
+        accelerator=accelerator,
+        batch_size=options.batch_size,
+        workers=options.workers,
+        name=options.split,
+    )
+    assert figures is not None
+    figures["parameters"] = sum(p.numel() for p in model.parameters())
+    figures["split"] = options.split
+    if accelerator.is_main_process:
+        print(figures_table(figures))
+        write_json(options.json, figures)
+    accelerator.wait_for_everyone()
+    accelerator.end_training()
+    return 0

@@ -1,0 +1,41 @@
+"""`mdeq models`: list the models."""
+
+from typing import Any
+
+import torch
+
+from mdeq.cli.options import check_json, create_parser, parse, write_json
+from mdeq.models import MDEQ, PRESETS, list_models
+from mdeq.solvers import unknown
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command."""
+    parser = create_parser("models", "List the models that recipes and mdeq.create_model know.")
+    parser.add_argument("pattern", nargs="?", default="*", help='Such as "mdeq_*"')
+    parser.add_argument("--json", type=str, metavar="FILE", help="Also write the list there")
+    options = parse(parser, arguments)
+    check_json(options.json)
+    names = list_models(options.pattern)
+    if not names:
+        raise ValueError(unknown("model", options.pattern, PRESETS))
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        config = PRESETS[name]
+        with torch.device("meta"):
+            parameters = sum(p.numel() for p in MDEQ(config).parameters())
+        rows.append(
+            {
+                "name": name,
+                "parameters": parameters,
+                "channels": list(config.channels),
+                "tasks": dict(config.tasks),
+            }
+        )
+    print(f"{'name':30} {'parameters':>11}  {'channels':22} tasks")
+    for row in rows:
+        channels = ", ".join(map(str, row["channels"]))
+        tasks = ", ".join(f"{task} ({count})" for task, count in row["tasks"].items())
+        print(f"{row['name']:30} {row['parameters']:>11,}  {channels:22} {tasks}")
+    write_json(options.json, {"models": rows})
+    return 0

@@ -1,0 +1,84 @@
+"""`mdeq predict`: use a trained model on image files."""
+
+from pathlib import Path
+from typing import Any
+
+from mdeq.cli.options import check_json, create_parser, parse, split_overrides, write_json
+from mdeq.engine import open_bundle, predict
+from mdeq.engine.pictures import save_overlay
+
+DESCRIPTION = """Classify and segment image files: prints the most probable classes, and writes
+an overlay of the predicted mask for every image."""
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command."""
+    arguments, overrides = split_overrides(arguments, ("solver",))
+    parser = create_parser("predict", DESCRIPTION)
+    parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
+    parser.add_argument("images", nargs="+", help="Image files")
+    parser.add_argument("--top", type=int, default=3, help="How many classes to print")
+    parser.add_argument("--output", type=str, default="predictions", help="Folder for the overlays")
+    parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
+    options = parse(parser, arguments)
+    check_json(options.json)
+    if options.top < 1:
+        raise ValueError(f"--top is {options.top}; expected at least 1")
+    bundle = open_bundle(options.model)
+    if "solver" in overrides:
+        bundle.model.solver = overrides["solver"]
+    folder = Path(options.output)
+    rows: list[dict[str, Any]] = []
+    for file in options.images:
+        prediction = predict(bundle, file)
+        row: dict[str, Any] = {"file": file}
+        if prediction.probabilities is not None:
+            best = prediction.probabilities.topk(min(options.top, len(prediction.probabilities)))
+            row["classification"] = [
+                {"class": bundle.classes["classification"][k], "probability": probability}
+                for k, probability in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+            ]
+        if prediction.mask is not None:
+            names = bundle.classes["segmentation"]
+            target = _overlay_file(folder, file, rows)
+            save_overlay(target, prediction.image, prediction.mask, names)
+            shares = (
+                prediction.mask.flatten().bincount(minlength=len(names)) / prediction.mask.numel()
+            )
+            row["segmentation"] = {
+                "overlay": str(target),
+                "share": dict(zip(names, shares.tolist(), strict=True)),
+            }
+        row["residual"], row["steps"] = prediction.residual, prediction.steps
+        rows.append(row)
+        print(_line(row))
+    write_json(options.json, {"images": rows})
+    return 0
+
+
+def _overlay_file(folder: Path, image: str, rows: list[dict[str, Any]]) -> Path:
+    """A name in the folder that no image before has."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"cannot write to {folder} ({error.strerror}); choose another --output"
+        ) from None
+    taken = {row["segmentation"]["overlay"] for row in rows}
+    number, target = 1, folder / f"{Path(image).stem}.png"
+    while str(target) in taken:
+        number += 1
+        target = folder / f"{Path(image).stem}-{number}.png"
+    return target
+
+
+def _line(row: dict[str, Any]) -> str:
+    words = [f"{row['file']}:"]
+    if "classification" in row:
+        words.append(
+            ", ".join(f"{e['class']} {100 * e['probability']:.0f} %" for e in row["classification"])
+        )
+    if "segmentation" in row:
+        words.append(f"-> {row['segmentation']['overlay']}")
+    words.append(f"(residual {row['residual']:.2g} after {row['steps']} evaluations of f)")
+    return " ".join(words)

@@ -1,0 +1,25 @@
+"""Images and their labels: generated, from CIFAR-10, from ImageNet, or from your folders."""
+
+from mdeq.data.errors import DataError
+from mdeq.data.images import read_image
+from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed
+from mdeq.data.registry import SOURCES, create_source
+from mdeq.data.source import SPLITS, Source, Split
+from mdeq.data.transforms import visible
+
+__all__ = [
+    "SOURCES",
+    "SPLITS",
+    "Batch",
+    "DataError",
+    "Examples",
+    "Once",
+    "Order",
+    "Source",
+    "Split",
+    "batches",
+    "create_source",
+    "derived_seed",
+    "read_image",
+    "visible",
+]

@@ -1,0 +1,122 @@
+"""Images in folders, one folder a class: your own, or ImageNet."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torchvision import tv_tensors
+from torchvision.datasets.folder import IMG_EXTENSIONS, find_classes, make_dataset
+from torchvision.transforms import v2
+
+from mdeq.data.errors import DataError
+from mdeq.data.images import read_image
+from mdeq.data.source import Sample, Samples, Source, Split
+from mdeq.data.transforms import centred, cropped_and_flipped, normalised
+
+LAYOUT = "train/CLASS/*.jpg, and val/ and test/ likewise where you have them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folder(Source):
+    """A folder with train/CLASS/ files, and val/CLASS/ and test/CLASS/ where there are some.
+
+    Attributes:
+        holdout: Where there is no val folder, so many training images, drawn evenly at random,
+            are kept out of training and become the validation split.
+    """
+
+    image_size: int = 224
+    augment: bool = True
+    holdout: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.holdout) is not int or self.holdout < 0:
+            raise ValueError(f"holdout is {self.holdout!r}; expected a number of images")
+
+    def classes(self, folder: Path | None) -> dict[str, list[str]]:
+        """The names of the folders in train."""
+        root = self.checked_folder(folder, LAYOUT) / "train"
+        try:
+            return {"classification": find_classes(root)[0]}
+        except OSError:
+            raise DataError(f"{root} holds no folder a class; expected {LAYOUT}") from None
+
+    def samples(self, split: Split, folder: Path | None) -> Samples | None:
+        """The files of a split."""
+        names = self.classes(folder)["classification"]
+        root = self.checked_folder(folder, LAYOUT)
+        own = root / split
+        if own.is_dir() and not (split == "train" and self._holds_out(root)):
+            return Files(_listed(own, names))
+        if split == "test" or not self._holds_out(root):
+            return None
+        files = _listed(root / "train", names)
+        if self.holdout >= len(files):
+            raise DataError(
+                f"holdout is {self.holdout}, but {root / 'train'} has {len(files)} images"
+            )
+        order = torch.randperm(len(files), generator=torch.Generator().manual_seed(0)).tolist()
+        chosen = order[: self.holdout] if split == "val" else order[self.holdout :]
+        return Files([files[k] for k in sorted(chosen)])
+
+    def transform(self, *, training: bool) -> v2.Transform:
+        """A random part of the image in training, its middle otherwise."""
+        varied = training and self.augment
+        steps = cropped_and_flipped(self.image_size) if varied else centred(self.image_size)
+        return normalised(steps, self.mean, self.std)
+
+    def _holds_out(self, root: Path) -> bool:
+        return self.holdout > 0 and not (root / "val").is_dir()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageNet(Folder):
+    """ImageNet as train/nXXXXXXXX/ and val/nXXXXXXXX/; its val folder is what results are of."""
+
+    def classes(self, folder: Path | None) -> dict[str, list[str]]:
+        """The 1000 synsets."""
+        classes = super().classes(folder)
+        count = len(classes["classification"])
+        if count != 1000:
+            raise DataError(
+                f"{folder}/train has {count} classes, ImageNet has 1000; "
+                "for other images, say --dataset.name folder"
+            )
+        return classes
+
+    def samples(self, split: Split, folder: Path | None) -> Samples | None:
+        """The files of a split; its labelled val images are the test split, as in the paper."""
+        if split == "test":
+            names = self.classes(folder)["classification"]
+            return Files(_listed(self.checked_folder(folder, LAYOUT) / "val", names))
+        return None if split == "val" else super().samples(split, folder)
+
+
+class Files:
+    """Image files and their labels."""
+
+    def __init__(self, files: list[tuple[str, int]]) -> None:
+        self.files = files
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Sample:
+        file, label = self.files[index]
+        return {"image": tv_tensors.Image(read_image(file)), "classification": label}
+
+
+def _listed(folder: Path, names: list[str]) -> list[tuple[str, int]]:
+    """Every image under the folder of every class, which are those of the training split."""
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}; expected {LAYOUT}")
+    present = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    strange = sorted(set(present) - set(names))
+    if strange:
+        raise DataError(f"{folder} has {strange[0]}/, which is no class of the training split")
+    indices = {name: k for k, name in enumerate(names)}
+    files = make_dataset(folder, indices, extensions=IMG_EXTENSIONS, allow_empty=True)
+    if not files:
+        raise DataError(f"{folder} has no images; expected {', '.join(IMG_EXTENSIONS)} files")
+    return list(files)

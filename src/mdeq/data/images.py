@@ -1,0 +1,41 @@
+"""Images from files: whatever they are stored as, three channels come out, or the file's name."""
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from mdeq.data.errors import DataError
+
+
+def read_image(file: str | Path) -> Tensor:
+    """An image file as a tensor (3, H, W) of bytes, upright, transparency laid on white."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # odd metadata; what cannot be decoded still raises
+            with Image.open(file) as opened:
+                image = _to_rgb(ImageOps.exif_transpose(opened))
+    except Image.DecompressionBombError as error:
+        raise DataError(f"{file} is too large to be opened safely: {error}") from None
+    except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for broken files
+        if not Path(file).exists():
+            raise DataError(f"there is no file {file}") from None
+        reason = str(error).replace(f" {str(file)!r}", "")
+        raise DataError(
+            f"{file} cannot be read as an image ({reason}); replace or remove it"
+        ) from None
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith("I"):  # 16 bits a pixel, of which RGB keeps the upper 8
+        high = np.asarray(image).astype(np.int64) >> 8
+        image = Image.fromarray(high.clip(0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        ground = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(ground, image)
+    return image.convert("RGB")

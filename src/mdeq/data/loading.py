@@ -1,0 +1,133 @@
+"""Batches in an order, and with an augmentation, that depend on seed, epoch and index alone.
+
+No state is kept anywhere: a loader that begins at batch k yields what any other yields from
+there on, whatever the number of workers. That is what makes a resumed run exact.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
+from torchvision.transforms import v2
+
+from mdeq.data.errors import DataError
+from mdeq.data.source import Samples
+
+Key = tuple[int, int]  # epoch, index
+
+Batch = dict[str, Any]  # "image", "id" and the target of every task, stacked
+
+
+class Examples(Dataset[Batch | DataError]):
+    """Samples as the model sees them, under keys (epoch, index).
+
+    A sample that cannot be read is returned as the error: raised in a worker, it would reach
+    the user wrapped in the worker's traceback.
+    """
+
+    def __init__(self, samples: Samples, transform: v2.Transform, *, seed: int) -> None:
+        self.samples, self.transform, self.seed = samples, transform, seed
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, key: Key) -> Batch | DataError:
+        epoch, index = key
+        try:
+            sample = self.samples[index]
+        except DataError as error:
+            return error
+        with torch.random.fork_rng(devices=[]):  # transforms draw from the global generator
+            torch.default_generator.manual_seed(derived_seed(self.seed, epoch, index))
+            return {"id": index, **self.transform(sample)}
+
+
+class Order(Sampler[list[Key]]):
+    """The keys of every batch for one process, shuffled anew every epoch, from batch `start` on.
+
+    A batch is dealt out to the processes in turns, so together they see what one process
+    with the whole batch sees. What is left over at the end of an epoch is left out of it.
+    """
+
+    def __init__(
+        self,
+        examples: int,
+        batch_size: int,
+        *,
+        seed: int,
+        start: int = 0,
+        stop: int,
+        process: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.examples, self.batch_size, self.seed = examples, batch_size, seed
+        self.start, self.stop = start, stop
+        self.process, self.processes = process, processes
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        batches = self.examples // self.batch_size
+        shuffled, order = -1, np.empty(0, np.int64)
+        for number in range(self.start, self.stop):
+            epoch, batch = divmod(number, batches)
+            if epoch != shuffled:
+                shuffled = epoch
+                order = np.random.default_rng([self.seed, epoch]).permutation(self.examples)
+            indices = order[batch * self.batch_size : (batch + 1) * self.batch_size]
+            yield [(epoch, int(index)) for index in indices[self.process :: self.processes]]
+
+
+class Once(Sampler[list[Key]]):
+    """The keys of every batch for one process, each example exactly once among all processes."""
+
+    def __init__(
+        self, examples: int, batch_size: int, *, process: int = 0, processes: int = 1
+    ) -> None:
+        self.indices = range(examples)[process::processes]
+        self.batch_size = batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self.indices) // self.batch_size)
+
+    def __iter__(self) -> Iterator[list[Key]]:
+        for first in range(0, len(self.indices), self.batch_size):
+            yield [(0, index) for index in self.indices[first : first + self.batch_size]]
+
+
+def batches(
+    examples: Examples, order: Sampler[list[Key]], *, workers: int, pin_memory: bool = False
+) -> Iterator[Batch]:
+    """Load the batches of an order; the first unreadable sample raises its DataError."""
+    loader = DataLoader(
+        examples,
+        batch_sampler=order,
+        num_workers=workers,
+        collate_fn=_collate,
+        pin_memory=pin_memory,
+        generator=torch.Generator(),  # so that the global one is left alone
+    )
+    for batch in loader:
+        if isinstance(batch, DataError):
+            raise batch
+        yield batch
+
+
+def derived_seed(*parts: int) -> int:
+    """A seed of 63 bits that changes with every part."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _collate(items: list[Batch | DataError]) -> Batch | DataError:
+    for item in items:
+        if isinstance(item, DataError):
+            return item
+    try:
+        batch: Batch = default_collate(items)
+    except RuntimeError:
+        sizes = sorted({tuple(item["image"].shape[1:]) for item in items})  # type: ignore[index]
+        return DataError(f"images of different sizes in one batch: {sizes[:3]}")
+    return batch

@@ -1,0 +1,26 @@
+"""Training, evaluation and prediction: what happens to models and data together."""
+
+from mdeq.engine.bundle import Bundle, open_bundle
+from mdeq.engine.evaluation import evaluate
+from mdeq.engine.interruption import InterruptedRun
+from mdeq.engine.prediction import Prediction, predict
+from mdeq.engine.recipe import Recipe, list_recipes, recipe_file
+from mdeq.engine.trainer import DivergedError, Trainer
+from mdeq.engine.training import figures_table, resume_run, start_run
+
+__all__ = [
+    "Bundle",
+    "DivergedError",
+    "InterruptedRun",
+    "Prediction",
+    "Recipe",
+    "Trainer",
+    "evaluate",
+    "figures_table",
+    "list_recipes",
+    "open_bundle",
+    "predict",
+    "recipe_file",
+    "resume_run",
+    "start_run",
+]

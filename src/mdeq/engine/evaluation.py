@@ -1,0 +1,67 @@
+"""How good a model is, on data that it has not seen."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from tqdm import tqdm
+
+from mdeq.data import Examples, Once, batches
+from mdeq.engine.tasks import Scores, by_task
+from mdeq.models import MDEQ
+
+
+@torch.no_grad()
+def evaluate(
+    model: MDEQ,
+    examples: Examples,
+    classes: Mapping[str, list[str]],
+    *,
+    accelerator: Accelerator,
+    batch_size: int,
+    workers: int = 0,
+    solver: Mapping[str, Any] | None = None,
+    name: str = "evaluate",
+    stopped: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """The figures of every task, each example counted once among all processes.
+
+    None if `stopped` says so before the end.
+    """
+    began = time.perf_counter()
+    was_training = model.training
+    model.eval()
+    scores = Scores(classes, accelerator.device)
+    order = Once(
+        len(examples),
+        batch_size,
+        process=accelerator.process_index,
+        processes=accelerator.num_processes,
+    )
+    dtype = next(model.parameters()).dtype
+    bar = tqdm(
+        batches(examples, order, workers=workers),
+        name,
+        len(order),
+        leave=False,
+        disable=None if accelerator.is_main_process else True,
+    )
+    for batch in bar:
+        if stopped():
+            bar.close()
+            break
+        batch = {key: value.to(accelerator.device) for key, value in batch.items()}
+        seen: list[Any] = []
+        with accelerator.autocast():
+            output = model(
+                batch["image"].to(dtype),
+                solver=solver,
+                on_equilibrium=lambda equilibrium: seen.append(equilibrium.solution),  # noqa: B023
+            )
+        scores.update(by_task(output, classes), batch, seen[0])
+    model.train(was_training)
+    if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
+        return None
+    return {**scores.compute(), "examples": len(examples), "seconds": time.perf_counter() - began}

@@ -1,0 +1,162 @@
+"""Pictures: overlays of masks, and the summary of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from torch import Tensor
+
+from mdeq.data import Examples, Source, visible
+from mdeq.engine.tasks import by_task
+from mdeq.models import MDEQ
+
+COLOURS: list[tuple[float, float, float]] = [
+    (0.0, 0.0, 0.0),
+    *(mpl.colormaps["tab10"](k)[:3] for k in range(10)),
+    *(mpl.colormaps["tab20b"](k)[:3] for k in range(20)),
+]
+
+
+def colour_of(index: int) -> tuple[float, float, float]:
+    """The colour of a class; the first one, mostly the ground, is black."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def overlay(image: Tensor, mask: Tensor, *, strength: float = 0.6) -> np.ndarray[Any, Any]:
+    """An image (3, H, W) in 0..1 with the classes of a mask (H, W) laid over it, (H, W, 3)."""
+    table = torch.tensor([colour_of(k) for k in range(int(mask.max()) + 1)])
+    coloured = table[mask.cpu()]
+    image = image.cpu().permute(1, 2, 0)
+    painted = image * (1 - strength) + coloured * strength
+    return np.asarray(torch.where((mask == 0)[..., None].cpu(), image * 0.6, painted))
+
+
+def save_overlay(file: Path, image: Tensor, mask: Tensor, names: Sequence[str]) -> None:
+    """An image beside its overlay, with a legend of the classes that occur."""
+    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.imshow(image.cpu().permute(1, 2, 0))
+    right.imshow(overlay(image, mask))
+    present = mask.unique().tolist()
+    right.legend(
+        handles=[Patch(color=colour_of(k), label=names[k]) for k in present],
+        loc="center left",
+        bbox_to_anchor=(1.02, 0.5),
+        frameon=False,
+    )
+    for axes in (left, right):
+        axes.set_axis_off()
+    figure.savefig(file, dpi=120)
+
+
+def save_summary(
+    file: Path,
+    records: Sequence[dict[str, Any]],
+    model: MDEQ,
+    examples: Examples,
+    source: Source,
+    classes: dict[str, list[str]],
+    title: str,
+) -> None:
+    """Learning curves, the convergence of every scale, and predictions, in one picture."""
+    figure = Figure(figsize=(13, 8), layout="constrained")
+    figure.suptitle(title)
+    curves, below = np.asarray(figure.subfigures(2, 1, height_ratios=(1, 1.15)))
+    loss, score, convergence = curves.subplots(1, 3)
+    _draw_losses(loss, records)
+    _draw_scores(score, records)
+    device = next(model.parameters())
+    shown = [examples[0, index] for index in range(min(8, len(examples)))]
+    images = torch.stack([sample["image"] for sample in shown]).to(device)  # type: ignore[index]
+    _draw_convergence(convergence, model, images)
+    with torch.no_grad():
+        logits = by_task(model(images), classes)
+    rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)
+    for column, sample in enumerate(shown):
+        picture = visible(images[column].float(), source.mean, source.std)
+        _draw_sample(rows[:, column], picture, sample, logits, column, classes)
+    if "segmentation" in classes:
+        handles = [
+            Patch(color=colour_of(k), label=name)
+            for k, name in enumerate(classes["segmentation"][:20])
+        ]
+        below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
+    figure.savefig(file, dpi=110)
+
+
+def _draw_losses(axes: Any, records: Sequence[dict[str, Any]]) -> None:
+    train = [(r["step"], r["train"]["loss"]) for r in records if "train" in r]
+    if train:
+        axes.plot(*zip(*train, strict=True), label="train", lw=1)
+    for split in ("val", "test"):
+        points = [(r["step"], r[split]["loss"]) for r in records if split in r]
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", ms=3, label=split)
+    axes.set(xlabel="step", ylabel="loss", title="Loss")
+    axes.legend(frameon=False)
+
+
+def _draw_scores(axes: Any, records: Sequence[dict[str, Any]]) -> None:
+    for task, figure, name in (
+        ("classification", "top1", "accuracy"),
+        ("segmentation", "miou", "mIoU"),
+    ):
+        for split in ("val", "test"):
+            points = [
+                (r["step"], 100 * r[split][task][figure])
+                for r in records
+                if split in r and task in r[split]
+            ]
+            if points:
+                axes.plot(*zip(*points, strict=True), "o-", ms=3, label=f"{split} {name}")
+    axes.set(xlabel="step", ylabel="percent", title="Accuracy", ylim=(0, 100))
+    axes.grid(alpha=0.3)
+    if axes.lines:
+        axes.legend(frameon=False, loc="lower right")
+
+
+def _draw_convergence(axes: Any, model: MDEQ, images: Tensor) -> None:
+    with torch.no_grad():
+        solution = model.equilibrium(
+            images, solver={"max_steps": 30, "tol": 1e-6}, backward="implicit", track_scales=True
+        ).solution
+    assert solution.scale_changes is not None
+    changes = solution.scale_changes.mean(dim=1).cpu()
+    for k in range(changes.shape[1]):
+        size = solution.z[k].shape[2:]
+        axes.semilogy(
+            range(2, len(changes) + 2), changes[:, k], label=f"scale {k + 1}: {size[0]}x{size[1]}"
+        )
+    axes.axvline(model.solver.max_steps, color="grey", ls=":", lw=1, label="budget in training")
+    axes.set(xlabel="evaluations of f", ylabel="relative change", title="Convergence of z")
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize="small")
+
+
+def _draw_sample(
+    column: Any,
+    picture: Tensor,
+    sample: Any,
+    logits: dict[str, Tensor],
+    index: int,
+    classes: dict[str, list[str]],
+) -> None:
+    first = column[0]
+    first.imshow(picture.permute(1, 2, 0).cpu())
+    if "classification" in classes:
+        names = classes["classification"]
+        predicted = int(logits["classification"][index].argmax())
+        right = predicted == int(sample["classification"])
+        truth = "" if right else f"\nis {names[int(sample['classification'])]}"
+        first.set_title(
+            names[predicted] + truth, fontsize=10, color="black" if right else "tab:red"
+        )
+    if "segmentation" in classes:
+        column[1].imshow(overlay(picture, logits["segmentation"][index].argmax(dim=0)))
+    for axes in column:
+        axes.set_axis_off()

@@ -1,0 +1,255 @@
+"""A training run as one value: what to train, on what, how long and how."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+
+from mdeq.data import Source, create_source
+from mdeq.engine.duration import check_duration
+from mdeq.models import MDEQConfig, configure
+from mdeq.solvers import check_choice, check_count, check_number, unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimiserConfig:
+    """How the weights follow the gradients.
+
+    Attributes:
+        name: "adam", "adamw" or "sgd", the last with Nesterov momentum.
+        lr: Learning rate at its highest.
+        warmup: The rate rises to `lr` over this time, then falls to zero along a cosine.
+        weight_decay: Of weights; norms and biases have none.
+        momentum: Of SGD.
+        clip: Largest norm of a gradient; null does not limit it.
+    """
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    lr: float = 1e-3
+    warmup: str = "0 steps"
+    weight_decay: float = 0.0
+    momentum: float = 0.9
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("optimiser.lr", self.lr, above=0)
+        check_number("optimiser.weight_decay", self.weight_decay, least=0)
+        check_number("optimiser.momentum", self.momentum, least=0, most=1)
+        check_duration("optimiser.warmup", self.warmup)
+        if self.clip is not None:
+            check_number("optimiser.clip", self.clip, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShallowConfig:
+    """The first phase of the paper: a shallow stack of f in place of its equilibrium.
+
+    Attributes:
+        length: How long.
+        steps: Evaluations of f in the stack.
+    """
+
+    length: str = "0 steps"
+    steps: int = 5
+
+    def __post_init__(self) -> None:
+        check_duration("shallow.length", self.length)
+        check_count("shallow.steps", self.steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftplusConfig:
+    """The smooth phase of the paper: softplus in place of the last ReLUs of f.
+
+    Attributes:
+        length: How long, from the beginning.
+        beta: Its sharpness; ReLU is the limit.
+    """
+
+    length: str = "0 steps"
+    beta: float = 5.0
+
+    def __post_init__(self) -> None:
+        check_duration("softplus.length", self.length)
+        check_number("softplus.beta", self.beta, above=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationConfig:
+    """When and how the model is evaluated during training.
+
+    Attributes:
+        every: How often.
+        batch_size: Images at once, in every process.
+    """
+
+    every: str = "1 epochs"
+    batch_size: int = 100
+
+    def __post_init__(self) -> None:
+        check_duration("evaluation.every", self.every)
+        check_count("evaluation.batch_size", self.batch_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Everything that defines a run; a YAML file holds one.
+
+    Attributes:
+        description: One line for the list of recipes.
+        model: `name` of a model, and any field of it: `--model.dropout 0.1`,
+            `--model.solver.max_steps 8`. See docs/models.md.
+        dataset: `name` of a dataset, and any field of it: `--dataset.augment true`. See
+            docs/training.md.
+        data: The folder that the dataset is read from.
+        tasks: Weight of every task's loss: `--tasks.segmentation 2`. By default all tasks that
+            the dataset has labels for, with weight 1.
+        length: How long to train.
+        batch_size: Images in one step of the optimiser, over all processes.
+        accumulate: Parts that a process works through its batch in, to save memory.
+        optimiser: How the weights follow the gradients.
+        label_smoothing: Of the classification loss.
+        jacobian_penalty: Weight of ||df/dz||^2 per feature, which keeps the equilibrium easy to
+            find. Costs about three more evaluations of f a step.
+        ema: Decay of the running average of the weights, which is then what is evaluated and
+            saved as the model; null keeps none.
+        shallow: The paper's first phase.
+        softplus: The paper's smooth phase.
+        evaluation: When and how to evaluate.
+        seed: Of initialisation, order, augmentation and dropout.
+        precision: "float32", "bf16" (autocast; the solver stays in float32) or "float64".
+        channels_last: Whether images and features are stored with channels last.
+        compile: Whether f is compiled by torch.compile.
+        workers: Processes that load data, for every training process.
+        save_minutes: A checkpoint is written this often, and at every evaluation.
+    """
+
+    description: str = ""
+    model: dict[str, Any] = field(default_factory=dict)
+    dataset: dict[str, Any] = field(default_factory=dict)
+    data: str | None = None
+    tasks: dict[str, float] = field(default_factory=dict)
+    length: str = "50 epochs"
+    batch_size: int = 128
+    accumulate: int = 1
+    optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    label_smoothing: float = 0.0
+    jacobian_penalty: float = 0.0
+    ema: float | None = None
+    shallow: ShallowConfig = field(default_factory=ShallowConfig)
+    softplus: SoftplusConfig = field(default_factory=SoftplusConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    seed: int = 0
+    precision: Literal["float32", "bf16", "float64"] = "float32"
+    channels_last: bool = False
+    compile: bool = False
+    workers: int = 0
+    save_minutes: float = 5.0
+
+    def __post_init__(self) -> None:
+        for section in ("model", "dataset"):
+            if "name" not in getattr(self, section):
+                raise ValueError(f"the recipe names no {section}; say --{section}.name NAME")
+        check_duration("length", self.length)
+        for name in ("batch_size", "accumulate"):
+            check_count(name, getattr(self, name))
+        for name in ("seed", "workers"):
+            check_number(name, getattr(self, name), least=0)
+        check_number("label_smoothing", self.label_smoothing, least=0, most=1)
+        check_number("jacobian_penalty", self.jacobian_penalty, least=0)
+        check_number("save_minutes", self.save_minutes, least=0)
+        if self.ema is not None:
+            check_number("ema", self.ema, above=0, most=1)
+        for task, weight in self.tasks.items():
+            check_number(f"tasks.{task}", weight, above=0)
+        self.source  # noqa: B018  -- checks the section
+        self.model_config({})
+
+    @property
+    def source(self) -> Source:
+        """The dataset."""
+        return create_source(**self.dataset)
+
+    def model_config(self, classes: Mapping[str, list[str]]) -> MDEQConfig:
+        """The model, with a head for every task of the run.
+
+        Args:
+            classes: Of every task that the dataset has labels for; empty leaves the model's own.
+        """
+        settings = dict(self.model)
+        if classes:
+            for task in self.tasks:
+                check_choice("task of this dataset", task, classes)
+            counts = {task: len(classes[task]) for task in self.tasks or classes}
+            if settings.setdefault("tasks", counts) != counts:
+                raise ValueError(
+                    f"model.tasks is {settings['tasks']}, but the data have {counts}; leave it out"
+                )
+        return configure(**settings)
+
+    def resolved(self, config: MDEQConfig, classes: Mapping[str, list[str]]) -> Self:
+        """The recipe with nothing left to defaults that may change: it reproduces the run."""
+        return replace(
+            self,
+            model={"name": self.model["name"], **config.to_dict()},
+            tasks={task: self.tasks.get(task, 1.0) for task in self.tasks or classes},
+            data=None if self.data is None else str(Path(self.data).resolve()),
+        )
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The recipe of plain values, as in a file."""
+        sections = {
+            "optimiser": OptimiserConfig,
+            "shallow": ShallowConfig,
+            "softplus": SoftplusConfig,
+            "evaluation": EvaluationConfig,
+        }
+        return cls(
+            **{
+                name: sections[name](**value) if name in sections else value
+                for name, value in values.items()
+            }
+        )
+
+    def to_yaml(self) -> str:
+        """The recipe as a file."""
+        return str(yaml.safe_dump(plain(asdict(self)), sort_keys=False, allow_unicode=True))
+
+
+def list_recipes() -> dict[str, str]:
+    """Names of the recipes in the package, with what they are."""
+    return {
+        name: yaml.safe_load(file.read_text())["description"]
+        for name, file in sorted(_shipped().items())
+    }
+
+
+def recipe_file(name: str) -> Path:
+    """The file of a recipe: one of the package's by name, or a user's own by path."""
+    shipped = _shipped()
+    if name in shipped:
+        return shipped[name]
+    file = Path(name)
+    if file.is_file():
+        return file
+    if file.suffix in (".yaml", ".yml"):
+        raise ValueError(f"there is no recipe file {name}")
+    raise ValueError(f"{unknown('recipe', name, shipped)}; or the path of a YAML file")
+
+
+def plain(value: Any) -> Any:
+    """The value in lists and dicts alone, as YAML and JSON know them."""
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def _shipped() -> dict[str, Path]:
+    folder = Path(str(files("mdeq") / "recipes"))
+    return {file.stem: file for file in folder.glob("*.yaml")}

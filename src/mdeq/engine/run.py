@@ -1,0 +1,103 @@
+"""The folder of a run: one process at a time writes into it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import FileLock, Timeout
+
+from mdeq.engine.checkpoint import write_atomically
+
+RECIPE = "recipe.yaml"
+METRICS = "metrics.jsonl"
+SUMMARY = "summary.png"
+TENSORBOARD = "tensorboard"
+
+
+class Run:
+    """A folder, locked for this process until it ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock = FileLock(folder / ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise ValueError(
+                f"{folder} is in use by another process; wait for it, or choose another --output"
+            ) from None
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+
+    @classmethod
+    def create(cls, name: str, output: str | None) -> Self:
+        """A new folder: `output`, or the next free one in runs/."""
+        folder = Path(output) if output else _free(Path("runs"), name)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(folder, error) from None
+        run = cls(folder)
+        if (folder / RECIPE).exists():
+            run.close()
+            raise ValueError(
+                f"{folder} holds a run already; continue it with `mdeq train --resume {folder}`, "
+                "or choose another --output"
+            )
+        return run
+
+    @classmethod
+    def reopen(cls, name: str) -> Self:
+        """The folder of a run that was begun before."""
+        folder = Path(name)
+        if not (folder / RECIPE).is_file():
+            raise ValueError(f"{folder} holds no run: it has no {RECIPE}; nothing to resume")
+        return cls(folder)
+
+    def file(self, name: str) -> Path:
+        """A file of the run."""
+        return self.folder / name
+
+    def write(self, name: str, text: str) -> None:
+        """Write a text file whole."""
+        write_atomically(self.file(name), lambda draft: _write(draft, text))
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Add a line to the metrics."""
+        with self.file(METRICS).open("a") as metrics:
+            metrics.write(json.dumps(record) + "\n")
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every line of the metrics; one that was cut short at the end is left out."""
+        if self.file(METRICS).exists():
+            for line in self.file(METRICS).read_text().splitlines():
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    return
+
+    def keep_records(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Drop the other lines: those written after the checkpoint that the run goes on from."""
+        kept = [json.dumps(record) + "\n" for record in self.records() if wanted(record)]
+        self.write(METRICS, "".join(kept))
+
+    def close(self) -> None:
+        """Let other processes have the folder."""
+        self._lock.release()
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def _free(parent: Path, name: str) -> Path:
+    number = 1
+    while (folder := parent / (name if number == 1 else f"{name}-{number}")).exists():
+        number += 1
+    return folder
+
+
+def _unwritable(folder: Path, error: OSError) -> ValueError:
+    reason = error.strerror or error
+    return ValueError(f"cannot write to {folder} ({reason}); choose another --output")

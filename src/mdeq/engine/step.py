@@ -1,0 +1,120 @@
+"""One step of training: loss, gradient, and what there is to say about them."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+
+from mdeq.data import Batch
+from mdeq.engine.optimisation import gradient_norm
+from mdeq.engine.recipe import Recipe
+from mdeq.engine.tasks import batch_accuracy, by_task, task_loss
+from mdeq.implicit import jacobian_norm
+from mdeq.models import Equilibrium
+from mdeq.solvers import Solution
+
+
+@dataclass
+class Observed:
+    """What a step of one process has seen: a tensor for every figure and part of the batch."""
+
+    figures: dict[str, list[Tensor]] = field(default_factory=dict)
+    residuals: list[Tensor] = field(default_factory=list)
+
+    def add(self, name: str, value: Tensor) -> None:
+        """Note a figure; the parts of a batch are averaged."""
+        self.figures.setdefault(name, []).append(value.detach().mean().double())
+
+    def forward(self, solution: Solution[Any]) -> None:
+        """Note how the equilibrium was found."""
+        self.residuals.append(solution.residual.detach())
+        self.add("residual", solution.residual)
+        self.add("evaluations", solution.steps.double())
+        if solution.scale_changes is not None and len(solution.scale_changes):
+            for k, change in enumerate(solution.scale_changes[-1].unbind(dim=1)):
+                self.add(f"change_of_scale_{k}", change)
+
+    def backward(self, solution: Solution[Any]) -> None:
+        """Note how the gradient was found."""
+        self.add("backward_residual", solution.residual)
+        self.add("backward_evaluations", solution.steps.double())
+
+    def reduced(self, accelerator: Accelerator, stop: bool) -> tuple[dict[str, float], bool, bool]:
+        """The means over all processes; whether any diverged; whether any was told to stop.
+
+        The only place where a step waits for the device.
+        """
+        values = [torch.stack(parts).mean() for parts in self.figures.values()]
+        residual = torch.cat(self.residuals)
+        own = torch.stack(values)
+        broken = ~torch.isfinite(own).all() | ~torch.isfinite(residual).all()
+        flags = torch.stack([broken.double(), torch.full_like(own[0], float(stop))])
+        *means, broken_anywhere, stop_anywhere = accelerator.reduce(
+            torch.cat([own, flags]), reduction="mean"
+        ).tolist()
+        figures = dict(zip(self.figures, means, strict=True))
+        return figures, broken_anywhere > 0, stop_anywhere > 0
+
+
+def compute_gradient(
+    model: nn.Module,
+    batch: Batch,
+    recipe: Recipe,
+    *,
+    accelerator: Accelerator,
+    weights: Mapping[str, float],
+    track_scales: bool,
+) -> Observed:
+    """Fill the gradients with those of the mean loss of the batch, over all processes."""
+    observed = Observed()
+    size = len(batch["image"]) // recipe.accumulate
+    for part in range(recipe.accumulate):
+        piece = {name: value[part * size : (part + 1) * size] for name, value in batch.items()}
+        last = part == recipe.accumulate - 1
+        with nullcontext() if last else accelerator.no_sync(model):
+            loss = _loss(model, piece, recipe, observed, weights, track_scales)
+            accelerator.backward(loss / recipe.accumulate)
+    observed.add("gradient", gradient_norm(model, recipe.optimiser.clip))
+    return observed
+
+
+def _loss(
+    model: nn.Module,
+    batch: Batch,
+    recipe: Recipe,
+    observed: Observed,
+    weights: Mapping[str, float],
+    track_scales: bool,
+) -> Tensor:
+    """The losses of all tasks and the penalty, weighted."""
+    penalties: list[Tensor] = []
+
+    def look(equilibrium: Equilibrium) -> None:
+        observed.forward(equilibrium.solution)
+        if recipe.jacobian_penalty:
+            # Here, inside the model's own forward pass, so in its precision and its graph.
+            z = equilibrium.solution.z
+            features = sum(scale[0].numel() for scale in z)
+            penalties.append(jacobian_norm(equilibrium.f, z).mean() / features)
+
+    output = model(
+        batch["image"],
+        on_equilibrium=look,
+        on_backward=observed.backward,
+        track_scales=track_scales,
+    )
+    logits = by_task(output, weights)
+    total: Tensor = batch["image"].new_zeros(())
+    for task, weight in weights.items():
+        loss = task_loss(task, logits[task], batch[task], recipe.label_smoothing)
+        total = total + weight * loss
+        observed.add(f"{task}_accuracy", batch_accuracy(task, logits[task], batch[task]))
+    for penalty in penalties:
+        total = total + recipe.jacobian_penalty * penalty
+        observed.add("jacobian", penalty)
+    observed.add("loss", total)
+    return total

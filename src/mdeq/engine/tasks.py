@@ -1,0 +1,117 @@
+"""What the tasks of a run are trained for and judged by."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from torchmetrics import MeanMetric
+from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
+
+from mdeq.data import Batch
+
+IGNORED = 255  # mask pixels that belong to no class
+
+Logits = Mapping[str, Tensor]
+
+
+def by_task(output: Any, tasks: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The logits of every task in full precision; a model with one task returns them bare."""
+    logits = output if isinstance(output, Mapping) else {next(iter(tasks)): output}
+    return {
+        task: value if value.dtype == torch.float64 else value.float()
+        for task, value in logits.items()
+    }
+
+
+def task_loss(task: str, logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy, over images or over the pixels that belong to a class."""
+    if task == "segmentation":
+        return cross_entropy(logits, target, ignore_index=IGNORED)
+    return cross_entropy(logits, target, label_smoothing=label_smoothing)
+
+
+def batch_accuracy(task: str, logits: Tensor, target: Tensor) -> Tensor:
+    """The share of images or of pixels that are right."""
+    counted = target != IGNORED if task == "segmentation" else torch.ones_like(target).bool()
+    return ((logits.argmax(dim=1) == target) & counted).sum() / counted.sum().clamp(min=1)
+
+
+class Scores:
+    """The figures of an evaluation, over all batches and all processes."""
+
+    def __init__(self, classes: Mapping[str, list[str]], device: torch.device) -> None:
+        self.classes = classes
+        count = {task: len(names) for task, names in classes.items()}
+        self.losses = {task: MeanMetric().to(device) for task in classes}
+        self.residual = MeanMetric().to(device)
+        self.steps = MeanMetric().to(device)
+        self.converged = MeanMetric().to(device)
+        if "classification" in classes:
+            self.top = {
+                k: MulticlassAccuracy(
+                    count["classification"], top_k=min(k, count["classification"]), average="micro"
+                ).to(device)
+                for k in (1, 5)
+            }
+        if "segmentation" in classes:
+            self.confusion = MulticlassConfusionMatrix(
+                count["segmentation"], ignore_index=IGNORED
+            ).to(device)
+
+    def update(self, logits: Logits, batch: Batch, solution: Any) -> None:
+        """Count a batch."""
+        size = len(batch["image"])
+        for task in self.classes:
+            target = batch[task]
+            self.losses[task].update(task_loss(task, logits[task], target), weight=size)
+            if task == "classification":
+                for metric in self.top.values():
+                    metric.update(logits[task], target)
+            else:
+                self.confusion.update(logits[task].argmax(dim=1), target)
+        self.residual.update(solution.residual)
+        self.steps.update(solution.steps.float())
+        self.converged.update(solution.converged.float())
+
+    def compute(self) -> dict[str, Any]:
+        """The figures by task, and how the solver did."""
+        figures: dict[str, Any] = {
+            "loss": sum(float(metric.compute()) for metric in self.losses.values())
+        }
+        if "classification" in self.classes:
+            figures["classification"] = {
+                f"top{k}": float(metric.compute()) for k, metric in self.top.items()
+            }
+        if "segmentation" in self.classes:
+            iou = intersection_over_union(self.confusion.compute())
+            figures["segmentation"] = {
+                "miou": float(iou.nanmean()),
+                "iou": {
+                    name: None if value.isnan() else float(value)
+                    for name, value in zip(self.classes["segmentation"], iou, strict=True)
+                },
+            }
+        figures["equilibrium"] = {
+            "residual": float(self.residual.compute()),
+            "steps": float(self.steps.compute()),
+            "converged": float(self.converged.compute()),
+        }
+        return figures
+
+
+def intersection_over_union(confusion: Tensor) -> Tensor:
+    """IoU of every class, from counts (true class, predicted class); NaN where it never occurs."""
+    hits = confusion.diagonal().double()
+    return hits / (confusion.sum(dim=0) + confusion.sum(dim=1) - hits)
+
+
+def headline(figures: Mapping[str, Any]) -> float:
+    """One number to compare evaluations of one run by: the mean over its tasks."""
+    scores = []
+    if "classification" in figures:
+        scores.append(figures["classification"]["top1"])
+    if "segmentation" in figures:
+        scores.append(figures["segmentation"]["miou"])
+    return float(sum(scores) / len(scores))

@@ -1,0 +1,70 @@
+"""The `mdeq` command: says what it can do at once, and loads the rest when it is needed.
+
+It stands outside the package, because importing the package takes seconds.
+"""
+
+import difflib
+import importlib
+import os
+import sys
+from importlib.metadata import version
+
+COMMANDS = {
+    "train": "train a model by a recipe; with nothing else, on shapes that need no download",
+    "evaluate": "measure a trained model on data it has not seen",
+    "predict": "classify and segment image files with a trained model",
+    "models": "list the models, with their sizes",
+}
+
+HELP = f"""usage: mdeq COMMAND ...
+
+Multiscale deep equilibrium models: train, evaluate and use them.
+
+commands:
+{chr(10).join(f"  {name:10} {text}" for name, text in COMMANDS.items())}
+
+first steps:
+  mdeq train                          two minutes on two cores, no data needed
+  mdeq train --list                   the recipes
+  mdeq train cifar10-small --data DIR
+  mdeq COMMAND --help                 what a command takes
+"""
+
+
+def main() -> None:
+    """Run the command line; exit with 0 for success and 2 for a mistake of the user's."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit status."""
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(HELP, end="")
+        return 0
+    if arguments[0] == "--version":
+        print(f"mdeq {version('mdeq')}")
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        near = difflib.get_close_matches(command, COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        return _fail("mdeq", f"unknown command {command!r}; {hint}choices: {', '.join(COMMANDS)}")
+    try:
+        return int(importlib.import_module(f"mdeq.cli.{command}").main(rest))
+    except ValueError as error:  # the package raises it for mistakes of the caller alone
+        return _fail(f"mdeq {command}", str(error))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader of our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _fail(command: str, message: str) -> int:
+    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
+        print(f"{command}: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()
