@@ -2,11 +2,16 @@
 
 from pathlib import Path
 
-from accelerate import Accelerator
-
-from mdeq.cli.options import check_json, create_parser, parse, split_overrides, write_json
+from mdeq.cli.options import (
+    check_json,
+    create_parser,
+    overridden,
+    parse,
+    split_overrides,
+    write_json,
+)
 from mdeq.data import SPLITS, Examples
-from mdeq.engine import evaluate, figures_table, open_bundle
+from mdeq.engine import create_accelerator, evaluate, figures_table, open_bundle
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
 --solver.max_steps 8 change how the equilibrium is found."""
@@ -36,11 +41,9 @@ def main(arguments: list[str]) -> int:
     samples = source.samples(options.split, Path(data) if data else None)
     if samples is None:
         raise ValueError(f"these data have no {options.split} split; choose another --split")
-    solver = overrides.get("solver")
-    accelerator = Accelerator()
+    accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
-    if solver:
-        model.solver = solver
+    model.solver = overridden({}, overrides).get("solver", {})
     figures = evaluate(
         model,
         Examples(samples, source.transform(training=False), seed=0),

@@ -10,6 +10,8 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from mdeq.solvers import unknown
 
+Override = tuple[tuple[str, ...], Any]  # the path to a field, and its value
+
 
 def create_parser(command: str, description: str, examples: str = "") -> ArgumentParser:
     """A parser for one command."""
@@ -36,31 +38,39 @@ def parse(parser: ArgumentParser, arguments: list[str]) -> Namespace:
 
 def split_overrides(
     arguments: list[str], sections: Collection[str]
-) -> tuple[list[str], dict[str, Any]]:
-    """Take `--section.a.b value` out of the arguments, as {"section": {"a": {"b": value}}}.
+) -> tuple[list[str], list[Override]]:
+    """Take `--section.a.b value` out of the arguments, as (("section", "a", "b"), value).
 
     The parser knows the fields of typed sections; these sections are mappings, whose fields
     depend on the name in them.
     """
     rest: list[str] = []
-    overrides: dict[str, Any] = {}
+    overrides: list[Override] = []
     queue = list(arguments)
     while queue:
         argument = queue.pop(0)
-        path, given, value = argument.partition("=")
-        section, *fields = path.removeprefix("--").split(".")
-        if not path.startswith("--") or section not in sections or not fields:
+        option, given, value = argument.partition("=")
+        path = tuple(option.removeprefix("--").split("."))
+        if not option.startswith("--") or path[0] not in sections or len(path) == 1:
             rest.append(argument)
             continue
         if not given:
             if not queue:
-                raise ValueError(f"{path} has no value; expected {path} VALUE")
+                raise ValueError(f"{option} has no value; expected {option} VALUE")
             value = queue.pop(0)
-        level = overrides.setdefault(section, {})
-        for name in fields[:-1]:
-            level = level.setdefault(name, {})
-        level[fields[-1]] = read_value(value)
+        overrides.append((path, read_value(value)))
     return rest, overrides
+
+
+def overridden(values: dict[str, Any], overrides: list[Override]) -> dict[str, Any]:
+    """The mapping with the value at the end of every path replaced, others kept."""
+    for (name, *deeper), value in overrides:
+        if deeper:
+            inside = values.get(name)
+            level = inside if isinstance(inside, dict) else {}
+            value = overridden(level, [(tuple(deeper), value)])
+        values = {**values, name: value}
+    return values
 
 
 def read_value(text: str) -> Any:
@@ -75,18 +85,6 @@ def read_value(text: str) -> Any:
         except ValueError:
             return value
     return value
-
-
-def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """The mapping with some entries changed, at any depth."""
-    result = dict(base)
-    for name, change in changes.items():
-        now = result.get(name)
-        if isinstance(now, dict) and isinstance(change, dict):
-            result[name] = merged(now, change)
-        else:
-            result[name] = change
-    return result
 
 
 def write_json(file: str | None, figures: dict[str, Any]) -> None:

@@ -3,7 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from mdeq.cli.options import check_json, create_parser, parse, split_overrides, write_json
+from mdeq.cli.options import (
+    check_json,
+    create_parser,
+    overridden,
+    parse,
+    split_overrides,
+    write_json,
+)
 from mdeq.engine import open_bundle, predict
 from mdeq.engine.pictures import save_overlay
 
@@ -25,8 +32,7 @@ def main(arguments: list[str]) -> int:
     if options.top < 1:
         raise ValueError(f"--top is {options.top}; expected at least 1")
     bundle = open_bundle(options.model)
-    if "solver" in overrides:
-        bundle.model.solver = overrides["solver"]
+    bundle.model.solver = overridden({}, overrides).get("solver", {})
     folder = Path(options.output)
     rows: list[dict[str, Any]] = []
     for file in options.images:

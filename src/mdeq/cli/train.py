@@ -5,12 +5,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser
 
 from mdeq.cli.options import (
+    Override,
     check_json,
     create_parser,
-    merged,
+    overridden,
     parse,
     split_overrides,
     write_json,
@@ -77,7 +78,7 @@ def train_parser() -> ArgumentParser:
 
 
 def read_recipe(
-    parser: ArgumentParser, name: str, typed: list[str], overrides: dict[str, Any]
+    parser: ArgumentParser, name: str, typed: list[str], overrides: list[Override]
 ) -> Recipe:
     """The recipe in a file, with what the command line changes."""
     file = recipe_file(name)
@@ -89,10 +90,14 @@ def read_recipe(
         raise ValueError(f"{file} holds no recipe; expected fields such as model and dataset")
     for path in _paths(written):
         _check_field(path, f"field in {file.name}")
+    try:
+        parser.parse_object(written)
+    except ArgumentError as error:
+        raise ValueError(f"{file}: {' '.join(str(error).split())}") from None
     parser.set_defaults(written)
     options = parse(parser, typed).as_dict()
     values = {f.name: options[f.name] for f in fields(Recipe)}
-    return Recipe.of(merged(values, overrides))
+    return Recipe.of(overridden(values, overrides))
 
 
 def _check_fields(arguments: list[str]) -> None:
@@ -123,6 +128,9 @@ def _check_field(path: str, kind: str) -> None:
             raise ValueError(unknown(kind, before + name, choices))
         section = types[name]
         trail.append(name)
+    if is_dataclass(section):
+        inside = ", ".join(f"{path}.{f.name}" for f in fields(section))
+        raise ValueError(f"{path} is a section; expected its fields: {inside}")
 
 
 def _paths(written: dict[str, Any], before: str = "") -> list[str]:

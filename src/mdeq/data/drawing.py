@@ -1,6 +1,6 @@
 """Shapes: images that are drawn when they are asked for. No files, no download.
 
-One coloured shape lies, turned, on a textured ground, partly covered by bars, under noise. The
+One coloured shape lies, turned, on a textured ground, partly covered, under noise. The
 label of the image is the kind of shape; the mask says which pixels show it. Colours and
 textures say nothing about the kind, and no few pixels do: it takes the outline as a whole.
 """
@@ -26,18 +26,15 @@ def draw(size: int, rng: np.random.Generator) -> tuple[Array, int, npt.NDArray[n
 
     image = ground + 0.1 * _texture(x, y, size, rng)[..., None]
     radius = rng.uniform(0.28, 0.42) * size
-    centre = rng.uniform(radius, size - 1 - radius, 2)
+    centre = rng.uniform(radius, size - 1 - radius, 2).astype(np.float32)
     shape = _inside(kind, x - centre[0], y - centre[1], radius, rng.uniform(0, 2 * np.pi))
     image = np.where(shape[..., None], colour + 0.06 * _texture(x, y, size, rng)[..., None], image)
 
-    covered = np.zeros_like(shape)
-    for _ in range(1):
-        bar = _bar(x, y, size, rng)
-        image = np.where(bar[..., None], rng.uniform(0, 1, 3), image)
-        covered |= bar
+    cover = _patch(x, y, centre, radius, rng)
+    image = np.where(cover[..., None], rng.uniform(0, 1, 3), image)
     image = image + 0.05 * rng.standard_normal(image.shape)
 
-    mask = np.where(shape & ~covered, 1 + kind, 0).astype(np.int64)
+    mask = np.where(shape & ~cover, 1 + kind, 0).astype(np.int64)
     return np.clip(image, 0, 1).astype(np.float32), kind, mask
 
 
@@ -80,9 +77,11 @@ def _texture(x: Array, y: Array, size: int, rng: np.random.Generator) -> Array:
     return np.asarray(waves[0] * waves[1], dtype=np.float32)
 
 
-def _bar(x: Array, y: Array, size: int, rng: np.random.Generator) -> Points:
-    """A straight bar through the middle part of the image."""
-    angle = rng.uniform(0, np.pi)
-    through = rng.uniform(0.25, 0.75, 2) * size
-    distance = np.cos(angle) * (x - through[0]) + np.sin(angle) * (y - through[1])
-    return np.asarray(np.abs(distance) < rng.uniform(0.03, 0.06) * size)
+def _patch(x: Array, y: Array, centre: Array, radius: float, rng: np.random.Generator) -> Points:
+    """A turned square that covers some of the rim of the shape."""
+    angle, towards = rng.uniform(0, 2 * np.pi, 2)
+    distance = rng.uniform(0.6, 1.1) * radius
+    x = x - centre[0] - distance * np.cos(towards)
+    y = y - centre[1] - distance * np.sin(towards)
+    u, v = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
+    return np.asarray(np.maximum(np.abs(u), np.abs(v)) < rng.uniform(0.25, 0.4) * radius)

@@ -1,6 +1,7 @@
 """Training, evaluation and prediction: what happens to models and data together."""
 
 from mdeq.engine.bundle import Bundle, open_bundle
+from mdeq.engine.devices import create_accelerator
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.prediction import Prediction, predict
@@ -15,6 +16,7 @@ __all__ = [
     "Prediction",
     "Recipe",
     "Trainer",
+    "create_accelerator",
     "evaluate",
     "figures_table",
     "list_recipes",

@@ -14,7 +14,7 @@ PREVIOUS = "previous.pt"
 
 
 class CheckpointError(ValueError):
-    """There is nothing to go on from."""
+    """A checkpoint cannot be written or read."""
 
 
 def write_atomically(file: Path, write: Callable[[Path], None]) -> None:
@@ -25,6 +25,10 @@ def write_atomically(file: Path, write: Callable[[Path], None]) -> None:
         with draft.open("rb") as written:
             os.fsync(written.fileno())
         draft.replace(file)
+    except (OSError, RuntimeError) as error:  # torch.save raises the latter for a full disk
+        raise CheckpointError(
+            f"cannot save {file} ({error}); what was there before stays"
+        ) from None
     finally:
         draft.unlink(missing_ok=True)
     _settle(file.parent)

@@ -9,6 +9,7 @@ from accelerate import Accelerator
 from tqdm import tqdm
 
 from mdeq.data import Examples, Once, batches
+from mdeq.engine.devices import autocast
 from mdeq.engine.tasks import Scores, by_task
 from mdeq.models import MDEQ
 
@@ -22,7 +23,7 @@ def evaluate(
     accelerator: Accelerator,
     batch_size: int,
     workers: int = 0,
-    solver: Mapping[str, Any] | None = None,
+    precision: str = "float32",
     name: str = "evaluate",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
@@ -54,10 +55,9 @@ def evaluate(
             break
         batch = {key: value.to(accelerator.device) for key, value in batch.items()}
         seen: list[Any] = []
-        with accelerator.autocast():
+        with autocast(accelerator.device, precision):
             output = model(
                 batch["image"].to(dtype),
-                solver=solver,
                 on_equilibrium=lambda equilibrium: seen.append(equilibrium.solution),  # noqa: B023
             )
         scores.update(by_task(output, classes), batch, seen[0])

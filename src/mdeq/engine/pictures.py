@@ -33,14 +33,17 @@ def overlay(image: Tensor, mask: Tensor, *, strength: float = 0.6) -> np.ndarray
     coloured = table[mask.cpu()]
     image = image.cpu().permute(1, 2, 0)
     painted = image * (1 - strength) + coloured * strength
-    return np.asarray(torch.where((mask == 0)[..., None].cpu(), image * 0.6, painted))
+    shown: np.ndarray[Any, Any] = torch.where(
+        (mask == 0)[..., None].cpu(), image * 0.6, painted
+    ).numpy()
+    return shown
 
 
 def save_overlay(file: Path, image: Tensor, mask: Tensor, names: Sequence[str]) -> None:
     """An image beside its overlay, with a legend of the classes that occur."""
     figure = Figure(figsize=(9, 4.2), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.imshow(image.cpu().permute(1, 2, 0))
+    left.imshow(image.cpu().permute(1, 2, 0).numpy())
     right.imshow(overlay(image, mask))
     present = mask.unique().tolist()
     right.legend(
@@ -126,7 +129,7 @@ def _draw_convergence(axes: Any, model: MDEQ, images: Tensor) -> None:
             images, solver={"max_steps": 30, "tol": 1e-6}, backward="implicit", track_scales=True
         ).solution
     assert solution.scale_changes is not None
-    changes = solution.scale_changes.mean(dim=1).cpu()
+    changes = solution.scale_changes.mean(dim=1).cpu().numpy()
     for k in range(changes.shape[1]):
         size = solution.z[k].shape[2:]
         axes.semilogy(
@@ -147,7 +150,7 @@ def _draw_sample(
     classes: dict[str, list[str]],
 ) -> None:
     first = column[0]
-    first.imshow(picture.permute(1, 2, 0).cpu())
+    first.imshow(picture.permute(1, 2, 0).cpu().numpy())
     if "classification" in classes:
         names = classes["classification"]
         predicted = int(logits["classification"][index].argmax())

@@ -10,6 +10,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from mdeq.data import Batch
+from mdeq.engine.devices import autocast
 from mdeq.engine.optimisation import gradient_norm
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.tasks import batch_accuracy, by_task, task_loss
@@ -101,12 +102,13 @@ def _loss(
             features = sum(scale[0].numel() for scale in z)
             penalties.append(jacobian_norm(equilibrium.f, z).mean() / features)
 
-    output = model(
-        batch["image"],
-        on_equilibrium=look,
-        on_backward=observed.backward,
-        track_scales=track_scales,
-    )
+    with autocast(batch["image"].device, recipe.precision):
+        output = model(
+            batch["image"],
+            on_equilibrium=look,
+            on_backward=observed.backward,
+            track_scales=track_scales,
+        )
     logits = by_task(output, weights)
     total: Tensor = batch["image"].new_zeros(())
     for task, weight in weights.items():

@@ -44,10 +44,10 @@ class Scores:
     def __init__(self, classes: Mapping[str, list[str]], device: torch.device) -> None:
         self.classes = classes
         count = {task: len(names) for task, names in classes.items()}
-        self.losses = {task: MeanMetric().to(device) for task in classes}
-        self.residual = MeanMetric().to(device)
-        self.steps = MeanMetric().to(device)
-        self.converged = MeanMetric().to(device)
+        self.losses = {task: MeanMetric(nan_strategy="disable").to(device) for task in classes}
+        self.residual = MeanMetric(nan_strategy="disable").to(device)
+        self.steps = MeanMetric(nan_strategy="disable").to(device)
+        self.converged = MeanMetric(nan_strategy="disable").to(device)
         if "classification" in classes:
             self.top = {
                 k: MulticlassAccuracy(

@@ -4,6 +4,7 @@ Whatever is random in step k depends on the seed, k and the process alone, and t
 rate on k; so the state of a run is its weights, its optimiser and k.
 """
 
+import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,10 +29,14 @@ from mdeq.engine.step import Observed, compute_gradient
 from mdeq.engine.synchronised import synchronise_norms
 from mdeq.engine.tasks import headline
 from mdeq.implicit import Unrolled
-from mdeq.models import MDEQ
+from mdeq.models import MDEQ, load_exactly
 
 LOG_EVERY = 10  # steps
 DIVERGED = "diverged.pt"
+ADVICE = (
+    "Try a lower optimiser.lr, optimiser.clip 1, a longer shallow.length or softplus.length, a "
+    "jacobian_penalty, or a larger model.solver.max_steps."
+)
 
 
 class DivergedError(RuntimeError):
@@ -114,7 +119,7 @@ class Trainer:
         if self.run is not None:
             state = load_checkpoint(self.run.folder, self.journal.say)
         state = _from_main(state, self.accelerator)
-        self.model.load_state_dict(state["model"])
+        load_exactly(self.model, state["model"], "the checkpoint")
         if self.ema is not None:
             self.ema.module.load_state_dict(state["ema"])
         self.optimiser.load_state_dict(state["optimiser"])
@@ -236,6 +241,7 @@ class Trainer:
             accelerator=self.accelerator,
             batch_size=self.recipe.evaluation.batch_size,
             workers=self.recipe.workers,
+            precision=self.recipe.precision,
             name=split,
             stopped=lambda: interruption.signal > 0,
         )
@@ -249,6 +255,11 @@ class Trainer:
                 self._interrupt(interruption)
                 return
             self.journal.evaluation(self.progress.step, split, figures)
+            if not math.isfinite(figures["loss"]):
+                raise DivergedError(
+                    f"training diverged before step {self.progress.step}: the loss on {split} is "
+                    f"{figures['loss']}. The last good checkpoint stays. {ADVICE}"
+                )
             if split == "val" and headline(figures) > self.progress.best:
                 self.progress.best, better = headline(figures), True
         self.progress.evaluated = self.progress.step
@@ -303,9 +314,8 @@ class Trainer:
             f"training diverged at step {self.progress.step + 1}: loss {figures['loss']:.3g}, "
             f"gradient {figures['gradient']:.3g}, residual of f {figures['residual']:.3g}. "
             f"Training samples of this batch, with the residual of each, worst first: {listed}"
-            f"{', ...' if len(worst) > 8 else ''}.{where} The last good checkpoint stays. Try a "
-            "lower optimiser.lr, optimiser.clip 1, a longer shallow.length or softplus.length, a "
-            "jacobian_penalty, or a larger model.solver.max_steps."
+            f"{', ...' if len(worst) > 8 else ''}.{where} The last good checkpoint stays. "
+            f"{ADVICE}"
         )
 
     def _check_batch(self) -> None:

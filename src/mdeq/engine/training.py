@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from accelerate import Accelerator
 from torchvision.utils import save_image
 
 from mdeq.data import visible
 from mdeq.engine.bundle import LAST
+from mdeq.engine.devices import create_accelerator
 from mdeq.engine.journal import describe, spoken_time
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
@@ -20,7 +20,7 @@ SAMPLES = "samples"
 
 def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[str, Any]:
     """Train in a new folder, `output` or the next free one in runs/; the final figures."""
-    accelerator = _accelerator(recipe)
+    accelerator = create_accelerator()
     run = Run.create(name, output) if accelerator.is_main_process else None
     trainer = Trainer(recipe, run, accelerator)
     if run is not None:
@@ -36,7 +36,7 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
     recipe = Recipe.of(yaml.safe_load(file.read_text()))
     if data is not None:
         recipe = replace(recipe, data=data)
-    accelerator = _accelerator(recipe)
+    accelerator = create_accelerator()
     run = Run(Path(folder)) if accelerator.is_main_process else None
     trainer = Trainer(recipe, run, accelerator)
     trainer.resume()
@@ -66,10 +66,6 @@ def figures_table(figures: dict[str, Any]) -> str:
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
-
-
-def _accelerator(recipe: Recipe) -> Accelerator:
-    return Accelerator(mixed_precision="bf16" if recipe.precision == "bf16" else "no")
 
 
 def _complete(trainer: Trainer) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from mdeq.models.mdeq import MDEQ, Equilibrium
 from mdeq.models.official import import_official
 from mdeq.models.presets import PRESETS
 from mdeq.models.registry import configure, create_model, list_models, load
+from mdeq.models.weights import load_exactly
 
 __all__ = [
     "MDEQ",
@@ -17,4 +18,5 @@ __all__ = [
     "import_official",
     "list_models",
     "load",
+    "load_exactly",
 ]

@@ -40,7 +40,7 @@ def unknown(kind: str, name: Any, choices: Iterable[str]) -> str:
     """A message for a name that is not among the choices, with the nearest that is."""
     choices = sorted(choices)
     text = str(name)
-    near = [c for c in choices if text.startswith(c) or (text and c.startswith(text))]
-    near = near or difflib.get_close_matches(text, choices, n=1)
+    near = difflib.get_close_matches(text, choices, n=1)
+    near = near or [c for c in choices if text.startswith(c) or (text and c.startswith(text))]
     hint = f"did you mean {near[0]!r}? " if near else ""
     return f"unknown {kind} {name!r}; {hint}choices: {', '.join(choices) or 'none'}"

@@ -1,0 +1,212 @@
+"""`mdeq train` as people use it: to its end, killed, interrupted, out of space, diverging."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import mdeq
+from mdeq.engine.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from tests.commands import TINY, assert_same_weights, call, finish, records, start, state, train
+
+EXACT = ["--workers", "2", "--ema", "0.9", "--save_minutes", "0"]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nothing disturbed."""
+    folder = tmp_path_factory.mktemp("whole")
+    return train(folder, "run", *EXACT, "--json", "figures.json")
+
+
+class TestWhole:
+    def test_leaves_everything_in_its_folder(self, whole: Path) -> None:
+        left = {path.name for path in whole.iterdir() if not path.name.startswith(".")}
+        assert left == {
+            "best", "last", "last.pt", "previous.pt", "metrics.jsonl", "recipe.yaml", "samples",
+            "summary.png", "tensorboard",
+        }  # fmt: skip
+
+    def test_reports_the_figures_of_both_tasks(self, whole: Path) -> None:
+        figures = json.loads((whole.parent / "figures.json").read_text())
+        assert set(figures["classification"]) == {"top1", "top5"}
+        assert list(figures["segmentation"]["iou"])[:2] == ["ground", "circle"]
+        weights = mdeq.load(whole / "last").parameters()
+        assert figures["parameters"] == sum(weight.numel() for weight in weights)
+        assert figures["seconds"] > 0
+
+    def test_evaluate_finds_the_same_figures_at_any_batch_size(
+        self, whole: Path, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "figures.json"
+        assert call("evaluate", whole, "--batch-size", 3, "--json", file) == 0
+        first, again = (json.loads(f.read_text()) for f in (whole.parent / "figures.json", file))
+        for task in ("classification", "segmentation"):
+            assert again[task] == first[task]
+
+    def test_records_hold_forward_and_scale_figures(self, whole: Path) -> None:
+        trained = [record["train"] for record in records(whole) if "train" in record]
+        assert {"loss", "residual", "evaluations", "change_of_scale_0", "change_of_scale_1"} <= set(
+            trained[0]
+        )
+        assert [record["step"] for record in records(whole) if "val" in record] == [4, 8, 12]
+
+    def test_the_resolved_recipe_gives_the_same_weights(self, whole: Path, tmp_path: Path) -> None:
+        status, said = finish("train", whole / "recipe.yaml", "--output", "again", cwd=tmp_path)
+        assert status == 0, said
+        assert_same_weights(whole, tmp_path / "again")
+
+    def test_resumed_after_its_end_it_stays_as_it_is(self, whole: Path, tmp_path: Path) -> None:
+        before = (whole / "last.pt").read_bytes()
+        assert call("train", "--resume", whole) == 0
+        assert (whole / "last.pt").read_bytes() == before
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if text in line:
+            return
+    pytest.fail("".join(seen))
+
+
+def test_killed_and_resumed_a_run_ends_with_the_same_weights(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for arguments, seen in (
+        (["--output", "run", *TINY, *EXACT], "step 4/12"),
+        (["--resume", "run"], "step 8/12"),
+    ):
+        with start("train", *arguments, cwd=tmp_path) as process:
+            wait_for(process, seen)
+            process.kill()
+        assert not (run / "summary.png").exists()
+    status, said = finish("train", "--resume", "run", cwd=tmp_path)
+    assert status == 0, said
+    assert_same_weights(whole, run)
+    assert [r["step"] for r in records(run)] == [r["step"] for r in records(whole)]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+    options = ["--save_minutes", "60", "--length", "100000 steps"]
+    with start("train", "--output", "run", *TINY, *options, cwd=tmp_path) as process:
+        wait_for(process, "step 4/")
+        process.send_signal(number)
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert process.returncode == 128 + number
+    assert "to go on: mdeq train --resume run" in said
+    assert "Traceback" not in said
+    stopped = int(said.split("stopped at step ")[1].split()[0])
+    assert state(tmp_path / "run")["progress"]["step"] == stopped
+
+
+EXPLODING = [
+    "--optimiser.name", "sgd", "--optimiser.lr", "1e30", "--optimiser.clip", "null",
+    "--optimiser.warmup", "4 steps",
+]  # fmt: skip
+
+
+def test_a_run_that_diverges_stops_with_what_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    options = [*EXPLODING, "--evaluation.every", "100 steps", "--save_minutes", "0"]
+    assert call("train", "--output", run, *TINY, *options) == 1
+    said = capsys.readouterr().err
+    for words in ("training diverged at step 3", "residual", "samples", "Try a lower optimiser.lr"):
+        assert words in said
+    assert torch.load(run / "diverged.pt", weights_only=True)["ids"]
+    assert all(value.isfinite().all() for value in state(run)["model"].values())
+
+
+def test_an_evaluation_that_diverges_is_not_saved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    options = [*EXPLODING, "--evaluation.every", "1 steps"]
+    assert call("train", "--output", run, *TINY, *options) == 1
+    assert "the loss on val is nan" in capsys.readouterr().err
+    assert state(run)["progress"]["step"] == 1
+
+
+def test_the_phases_of_the_paper_follow_each_other(tmp_path: Path) -> None:
+    status = call(
+        "train", "--output", tmp_path / "run", *TINY, "--length", "20 steps",
+        "--shallow.length", "10 steps", "--shallow.steps", "3", "--softplus.length", "5 steps",
+        "--jacobian_penalty", "0.1", "--evaluation.every", "20 steps",
+        "--model.backward", "{mode: implicit, max_steps: 6}",
+    )  # fmt: skip
+    assert status == 0
+    first, second = (r["train"] for r in records(tmp_path / "run") if "train" in r)
+    assert first["evaluations"] == 3
+    assert second["evaluations"] == 4
+    assert "backward_residual" not in first
+    assert second["backward_evaluations"] <= 6
+    assert second["jacobian"] > 0
+
+
+@pytest.mark.parametrize(
+    "switch", [["--precision", "bf16"], ["--channels_last", "true"], ["--accumulate", "2"]]
+)
+def test_switches_train(tmp_path: Path, switch: list[str]) -> None:
+    assert call("train", "--output", tmp_path / "run", *TINY, *switch) == 0
+    assert all(value.isfinite().all() for value in state(tmp_path / "run")["model"].values())
+
+
+class TestCheckpoints:
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
+    def test_one_cut_short_is_noticed_and_the_one_before_used(
+        self, tmp_path: Path, share: float
+    ) -> None:
+        for step in (1, 2):
+            save_checkpoint(tmp_path, {"step": step, "weights": torch.randn(1000)})
+        last = tmp_path / "last.pt"
+        last.write_bytes(last.read_bytes()[: int(share * last.stat().st_size)])
+        said: list[str] = []
+        assert load_checkpoint(tmp_path, said.append)["step"] == 1
+        assert "last.pt is cut short" in said[0]
+        assert "using the one before it" in said[0]
+
+    def test_a_flipped_bit_is_noticed(self, tmp_path: Path) -> None:
+        for step in (1, 2):
+            save_checkpoint(tmp_path, {"step": step, "weights": torch.randn(1000)})
+        content = bytearray((tmp_path / "last.pt").read_bytes())
+        content[len(content) // 2] ^= 1
+        (tmp_path / "last.pt").write_bytes(content)
+        assert load_checkpoint(tmp_path, lambda text: None)["step"] == 1
+
+    def test_nothing_whole_is_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(CheckpointError, match="no checkpoint"):
+            load_checkpoint(tmp_path, print)
+        (tmp_path / "last.pt").write_bytes(b"")
+        with pytest.raises(CheckpointError, match="only damaged checkpoints"):
+            load_checkpoint(tmp_path, lambda text: None)
+
+    def test_a_full_disk_leaves_the_last_one_whole(self, tmp_path: Path) -> None:
+        # A limit on the size of files stands for a disk without space.
+        code = """
+import resource, signal, sys, torch
+from pathlib import Path
+from mdeq.engine.checkpoint import save_checkpoint
+folder = Path(sys.argv[1])
+save_checkpoint(folder, {"step": 1})
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    save_checkpoint(folder, {"step": 2, "weights": torch.randn(100_000)})
+except ValueError as error:
+    print(error)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True
+        )
+        assert "cannot save" in done.stdout
+        assert load_checkpoint(tmp_path, print)["step"] == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
