@@ -7,7 +7,9 @@ import difflib
 import importlib
 import os
 import sys
+import warnings
 from importlib.metadata import version
+from pathlib import Path
 
 COMMANDS = {
     "train": "train a model by a recipe; with nothing else, on shapes that need no download",
@@ -49,6 +51,7 @@ def run(arguments: list[str]) -> int:
         near = difflib.get_close_matches(command, COMMANDS, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         return _fail("mdeq", f"unknown command {command!r}; {hint}choices: {', '.join(COMMANDS)}")
+    warnings.showwarning = _note
     try:
         return int(importlib.import_module(f"mdeq.cli.{command}").main(rest))
     except ValueError as error:  # the package raises it for mistakes of the caller alone
@@ -58,6 +61,17 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _note(
+    message: Warning | str, category: type[Warning], file: str, line: int, *rest: object
+) -> None:
+    """Our own warnings are notes to the user; where in the code they come from is no news."""
+    if os.environ.get("RANK", "0") != "0":
+        return
+    own = Path(file).is_relative_to(Path(__file__).parent / "mdeq")
+    text = f"note: {message}\n" if own else warnings.formatwarning(message, category, file, line)
+    sys.stderr.write(text)
 
 
 def _fail(command: str, message: str) -> int:

@@ -13,7 +13,11 @@ import mdeq
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-MODULES = sorted(module.name for module in pkgutil.walk_packages(mdeq.__path__, "mdeq."))
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(mdeq.__path__, "mdeq.")
+    if not module.name.endswith("__main__")
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,7 +1,5 @@
 """`mdeq evaluate`: measure a trained model."""
 
-from pathlib import Path
-
 from mdeq.cli.options import (
     check_json,
     create_parser,
@@ -10,7 +8,7 @@ from mdeq.cli.options import (
     split_overrides,
     write_json,
 )
-from mdeq.data import SPLITS, Examples
+from mdeq.data import SPLITS, open_split
 from mdeq.engine import create_accelerator, evaluate, figures_table, open_bundle
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -37,16 +35,15 @@ def main(arguments: list[str]) -> int:
     if options.batch_size < 1:
         raise ValueError(f"--batch-size is {options.batch_size}; expected at least 1")
     bundle = open_bundle(options.model)
-    source, data = bundle.source, options.data or bundle.data
-    samples = source.samples(options.split, Path(data) if data else None)
-    if samples is None:
+    examples = open_split(bundle.source, options.split, options.data or bundle.data)
+    if examples is None:
         raise ValueError(f"these data have no {options.split} split; choose another --split")
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
     model.solver = overridden({}, overrides).get("solver", {})
     figures = evaluate(
         model,
-        Examples(samples, source.transform(training=False), seed=0),
+        examples,
         bundle.classes,
         accelerator=accelerator,
         batch_size=options.batch_size,

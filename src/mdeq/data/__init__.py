@@ -2,10 +2,9 @@
 
 from mdeq.data.errors import DataError
 from mdeq.data.images import read_image
-from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed
+from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed, open_split
 from mdeq.data.registry import SOURCES, create_source
 from mdeq.data.source import SPLITS, Source, Split
-from mdeq.data.transforms import visible
 
 __all__ = [
     "SOURCES",
@@ -20,6 +19,6 @@ __all__ = [
     "batches",
     "create_source",
     "derived_seed",
+    "open_split",
     "read_image",
-    "visible",
 ]

@@ -13,7 +13,7 @@ from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
 from mdeq.data.source import Sample, Samples, Source, Split
-from mdeq.data.transforms import Colour, normalised, shifted_and_flipped
+from mdeq.data.transforms import Colour, shifted_and_flipped
 
 CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -60,13 +60,13 @@ class CIFAR10(Source):
             "test": Pictures(stored, range(len(stored.targets))),
         }[split]
 
-    def transform(self, *, training: bool) -> v2.Transform:
-        """Normalise; the paper's augmentation shifts and flips before that."""
+    def transforms(self, *, training: bool) -> list[v2.Transform]:
+        """The paper's augmentation shifts and flips."""
         size = self.image_size
-        steps = [] if size == 32 else [v2.Resize((size, size), antialias=True)]
+        steps: list[v2.Transform] = [] if size == 32 else [v2.Resize((size, size), antialias=True)]
         if training and self.augment:
             steps += shifted_and_flipped(size)
-        return normalised(steps, self.mean, self.std)
+        return steps
 
 
 class Pictures:
@@ -98,7 +98,7 @@ class _Stored(datasets.CIFAR10):  # type: ignore[misc]
             warnings.warn(
                 f"the files in {batches} are not the original ones (their MD5 sums differ); "
                 "they are used all the same",
-                stacklevel=2,
+                stacklevel=1,
             )
         return True
 

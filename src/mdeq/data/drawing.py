@@ -1,9 +1,11 @@
-"""Shapes: images that are drawn when they are asked for. No files, no download.
+"""One image of the shapes dataset: drawn from random numbers.
 
-One coloured shape lies, turned, on a textured ground, partly covered, under noise. The
-label of the image is the kind of shape; the mask says which pixels show it. Colours and
-textures say nothing about the kind, and no few pixels do: it takes the outline as a whole.
+A coloured shape lies, turned, on a textured ground, partly covered, under noise. The label of
+the image is the kind of shape; the mask says which pixels show it. Colours and textures say
+nothing about the kind, and no few pixels do: it takes the outline as a whole.
 """
+
+from math import cos, pi, sin
 
 import numpy as np
 import numpy.typing as npt
@@ -22,66 +24,61 @@ def draw(size: int, rng: np.random.Generator) -> tuple[Array, int, npt.NDArray[n
     axis = np.arange(size, dtype=np.float32)
     x, y = axis[None, :], axis[:, None]
     kind = int(rng.integers(len(KINDS)))
-    ground, colour = _two_colours(rng)
+    ground, colour, cover_colour = _colours(rng)
 
-    image = ground + 0.1 * _texture(x, y, size, rng)[..., None]
-    radius = rng.uniform(0.28, 0.42) * size
-    centre = rng.uniform(radius, size - 1 - radius, 2).astype(np.float32)
-    shape = _inside(kind, x - centre[0], y - centre[1], radius, rng.uniform(0, 2 * np.pi))
-    image = np.where(shape[..., None], colour + 0.06 * _texture(x, y, size, rng)[..., None], image)
+    radius = float(rng.uniform(0.34, 0.46)) * size
+    centre_x, centre_y = rng.uniform(radius, size - 1 - radius, 2).tolist()
+    u, v = _turned(x - centre_x, y - centre_y, rng.uniform(0, 2 * pi))
+    shape = _inside(kind, u / radius, v / radius)
 
-    cover = _patch(x, y, centre, radius, rng)
-    image = np.where(cover[..., None], rng.uniform(0, 1, 3), image)
-    image = image + 0.05 * rng.standard_normal(image.shape)
+    towards = rng.uniform(0, 2 * pi)
+    distance = float(rng.uniform(0.6, 1.1)) * radius
+    patch_x, patch_y = centre_x + distance * cos(towards), centre_y + distance * sin(towards)
+    u, v = _turned(x - patch_x, y - patch_y, rng.uniform(0, 2 * pi))
+    cover = np.maximum(np.abs(u), np.abs(v)) < rng.uniform(0.25, 0.35) * radius
 
-    mask = np.where(shape & ~cover, 1 + kind, 0).astype(np.int64)
-    return np.clip(image, 0, 1).astype(np.float32), kind, mask
+    image = np.where(shape[..., None], colour, ground)
+    image = image + 0.08 * _texture(x, y, size, rng)[..., None]
+    image = np.where(cover[..., None], cover_colour, image)
+    image = image + 0.04 * rng.standard_normal(image.shape, np.float32)
+    mask = np.where(shape & ~cover, 1 + kind, 0)
+    return image.clip(0, 1), kind, mask
 
 
-def _inside(kind: int, x: Array, y: Array, radius: float, angle: float) -> Points:
-    """Which points, measured from the centre, lie in the shape."""
-    u = (np.cos(angle) * x + np.sin(angle) * y) / radius
-    v = (np.cos(angle) * y - np.sin(angle) * x) / radius
+def _inside(kind: int, u: Array, v: Array) -> Points:
+    """Which points lie in the shape, measured from its centre in radii."""
     distance = np.hypot(u, v)
     near, far = np.minimum(np.abs(u), np.abs(v)), np.maximum(np.abs(u), np.abs(v))
     if KINDS[kind] == "circle":
-        inside = distance < 0.85
-    elif KINDS[kind] == "square":
-        inside = far < 0.78
-    elif KINDS[kind] == "triangle":
-        turns = (0, 2 * np.pi / 3, 4 * np.pi / 3)
-        inside = np.maximum.reduce([np.cos(a) * u + np.sin(a) * v for a in turns]) < 0.55
-    elif KINDS[kind] == "cross":
-        inside = (near < 0.3) & (far < 1)
-    else:
-        inside = (distance < 1) & (distance > 0.5)
-    return np.asarray(inside)
+        return np.asarray(distance < 0.85)
+    if KINDS[kind] == "square":
+        return np.asarray(far < 0.78)
+    if KINDS[kind] == "triangle":
+        sides = [_turned(u, v, turn)[0] for turn in (0, 2 * pi / 3, 4 * pi / 3)]
+        return np.asarray(np.maximum.reduce(sides) < 0.55)
+    if KINDS[kind] == "cross":
+        return np.asarray((near < 0.3) & (far < 1))
+    return np.asarray((distance < 1) & (distance > 0.5))
 
 
-def _two_colours(rng: np.random.Generator) -> tuple[Array, Array]:
-    """Colours of ground and shape, far enough apart to be seen."""
+def _turned(x: Array, y: Array, angle: float) -> tuple[Array, Array]:
+    """Coordinates along axes that are turned by an angle."""
+    return cos(angle) * x + sin(angle) * y, cos(angle) * y - sin(angle) * x
+
+
+def _colours(rng: np.random.Generator) -> Array:
+    """Of ground, shape and what covers it; the first two are far enough apart to be seen."""
     while True:
-        ground, colour = rng.uniform(0.1, 0.9, (2, 3)).astype(np.float32)
-        if np.abs(ground - colour).sum() > 0.9:
-            return ground, colour
+        colours = rng.uniform(0.1, 0.9, (3, 3)).astype(np.float32)
+        if np.abs(colours[0] - colours[1]).sum() > 1.0:
+            return colours
 
 
 def _texture(x: Array, y: Array, size: int, rng: np.random.Generator) -> Array:
-    """Two waves across each other, of random direction and length, in -1..1."""
-    angle = rng.uniform(0, np.pi, 2)
-    pitch = 2 * np.pi / (size * rng.uniform(0.1, 0.4, 2))
-    phase = rng.uniform(0, 2 * np.pi, 2)
-    waves = [
-        np.sin(pitch[k] * (np.cos(angle[k]) * x + np.sin(angle[k]) * y) + phase[k]) for k in (0, 1)
-    ]
-    return np.asarray(waves[0] * waves[1], dtype=np.float32)
-
-
-def _patch(x: Array, y: Array, centre: Array, radius: float, rng: np.random.Generator) -> Points:
-    """A turned square that covers some of the rim of the shape."""
-    angle, towards = rng.uniform(0, 2 * np.pi, 2)
-    distance = rng.uniform(0.6, 1.1) * radius
-    x = x - centre[0] - distance * np.cos(towards)
-    y = y - centre[1] - distance * np.sin(towards)
-    u, v = np.cos(angle) * x + np.sin(angle) * y, np.cos(angle) * y - np.sin(angle) * x
-    return np.asarray(np.maximum(np.abs(u), np.abs(v)) < rng.uniform(0.25, 0.4) * radius)
+    """Two waves across each other, of random direction, length and phase, in -1..1."""
+    texture = np.ones((), np.float32)
+    for _ in range(2):
+        u, _v = _turned(x, y, rng.uniform(0, pi))
+        pitch = 2 * pi / (size * rng.uniform(0.1, 0.4))
+        texture = texture * np.sin(float(pitch) * u + float(rng.uniform(0, 2 * pi)))
+    return texture

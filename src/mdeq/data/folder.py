@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 from mdeq.data.errors import DataError
 from mdeq.data.images import read_image
 from mdeq.data.source import Sample, Samples, Source, Split
-from mdeq.data.transforms import centred, cropped_and_flipped, normalised
+from mdeq.data.transforms import centred, cropped_and_flipped
 
 LAYOUT = "train/CLASS/*.jpg, and val/ and test/ likewise where you have them"
 
@@ -60,11 +60,10 @@ class Folder(Source):
         chosen = order[: self.holdout] if split == "val" else order[self.holdout :]
         return Files([files[k] for k in sorted(chosen)])
 
-    def transform(self, *, training: bool) -> v2.Transform:
+    def transforms(self, *, training: bool) -> list[v2.Transform]:
         """A random part of the image in training, its middle otherwise."""
         varied = training and self.augment
-        steps = cropped_and_flipped(self.image_size) if varied else centred(self.image_size)
-        return normalised(steps, self.mean, self.std)
+        return cropped_and_flipped(self.image_size) if varied else centred(self.image_size)
 
     def _holds_out(self, root: Path) -> bool:
         return self.holdout > 0 and not (root / "val").is_dir()

@@ -5,6 +5,7 @@ there on, whatever the number of workers. That is what makes a resumed run exact
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler, default_collate
 from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
-from mdeq.data.source import Samples
+from mdeq.data.source import Samples, Source, Split
 
 Key = tuple[int, int]  # epoch, index
 
@@ -21,14 +22,16 @@ Batch = dict[str, Any]  # "image", "id" and the target of every task, stacked
 
 
 class Examples(Dataset[Batch | DataError]):
-    """Samples as the model sees them, under keys (epoch, index).
+    """Samples, varied and brought to size, under keys (epoch, index).
 
     A sample that cannot be read is returned as the error: raised in a worker, it would reach
     the user wrapped in the worker's traceback.
     """
 
-    def __init__(self, samples: Samples, transform: v2.Transform, *, seed: int) -> None:
-        self.samples, self.transform, self.seed = samples, transform, seed
+    def __init__(self, source: Source, samples: Samples, *, training: bool, seed: int) -> None:
+        self.source, self.samples, self.seed = source, samples, seed
+        transforms = source.transforms(training=training)
+        self.transform = v2.Compose(transforms) if transforms else None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -39,9 +42,26 @@ class Examples(Dataset[Batch | DataError]):
             sample = self.samples[index]
         except DataError as error:
             return error
+        if self.transform is None:
+            return {"id": index, **sample}
         with torch.random.fork_rng(devices=[]):  # transforms draw from the global generator
             torch.default_generator.manual_seed(derived_seed(self.seed, epoch, index))
             return {"id": index, **self.transform(sample)}
+
+
+def open_split(
+    source: Source,
+    split: Split,
+    folder: str | None = None,
+    *,
+    training: bool = False,
+    seed: int = 0,
+) -> Examples | None:
+    """The examples of a split, varied if they are for `training`; None where there are none."""
+    samples = source.samples(split, None if folder is None else Path(folder))
+    if samples is None:
+        return None
+    return Examples(source, samples, training=training, seed=seed)
 
 
 class Order(Sampler[list[Key]]):

@@ -11,7 +11,7 @@ from torchvision.transforms import v2
 
 from mdeq.data.drawing import KINDS, draw
 from mdeq.data.source import SPLITS, Sample, Samples, Source, Split
-from mdeq.data.transforms import Colour, normalised
+from mdeq.data.transforms import Colour
 from mdeq.solvers import check_count
 
 
@@ -52,10 +52,10 @@ class Shapes(Source):
         """The drawings of a split."""
         return Drawings(self.image_size, self.seed, split, getattr(self, split))
 
-    def transform(self, *, training: bool) -> v2.Transform:
+    def transforms(self, *, training: bool) -> list[v2.Transform]:
         """Flips, if asked for: drawings vary enough by themselves."""
         flips = [v2.RandomHorizontalFlip(), v2.RandomVerticalFlip()]
-        return normalised(flips if training and self.augment else [], self.mean, self.std)
+        return flips if training and self.augment else []
 
 
 class Drawings:

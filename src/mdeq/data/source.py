@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, get_args
 
+import torch
+from torch import Tensor
 from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
-from mdeq.data.transforms import IMAGENET_MEAN, IMAGENET_STD, Colour, normalised
+from mdeq.data.transforms import IMAGENET_MEAN, IMAGENET_STD, Colour
 from mdeq.solvers import check_count
 
 Split = Literal["train", "val", "test"]
@@ -55,18 +57,24 @@ class Source(ABC):
         """The samples of a split, or None where there is no such split."""
 
     @abstractmethod
-    def transform(self, *, training: bool) -> v2.Transform:
-        """From a sample to what the model sees."""
+    def transforms(self, *, training: bool) -> list[v2.Transform]:
+        """What happens to a sample, in bytes, before the model sees it."""
 
-    def fit(self, *, segmenting: bool) -> v2.Transform:
-        """From a picture of any size and origin to what the model sees.
+    def fit(self, picture: Tensor, *, segmenting: bool) -> Tensor:
+        """A picture of any size and origin, in bytes, at the size that the model was trained on.
 
         A model that segments sees the whole picture, others the middle of it.
         """
-        steps: list[v2.Transform] = [v2.Resize(self.image_size, antialias=True)]
+        fitted: Tensor = v2.functional.resize(picture, [self.image_size], antialias=True)
         if not segmenting:
-            steps.append(v2.CenterCrop(self.image_size))
-        return normalised(steps, self.mean, self.std)
+            fitted = v2.functional.center_crop(fitted, [self.image_size])
+        return fitted
+
+    def normalise(self, images: Tensor, dtype: torch.dtype) -> Tensor:
+        """From bytes to what the model sees: about zero mean and unit deviation."""
+        mean = torch.tensor(self.mean, dtype=dtype, device=images.device)[:, None, None]
+        std = torch.tensor(self.std, dtype=dtype, device=images.device)[:, None, None]
+        return (images.to(dtype) / 255 - mean) / std
 
     def checked_folder(self, folder: Path | None, inside: str) -> Path:
         """The folder of the data, or an error that says what it should hold."""

@@ -1,9 +1,5 @@
-"""From a stored image to what the model sees, by torchvision's v2 transforms."""
+"""How images are varied and brought to size, by torchvision's v2 transforms."""
 
-from collections.abc import Sequence
-
-import torch
-from torch import Tensor
 from torchvision.transforms import v2
 
 Colour = tuple[float, float, float]
@@ -11,19 +7,6 @@ Colour = tuple[float, float, float]
 # The usual statistics of natural images, of the ImageNet training set.
 IMAGENET_MEAN: Colour = (0.485, 0.456, 0.406)
 IMAGENET_STD: Colour = (0.229, 0.224, 0.225)
-
-
-def normalised(steps: Sequence[v2.Transform], mean: Colour, std: Colour) -> v2.Compose:
-    """The steps, then floats with about zero mean and unit deviation."""
-    return v2.Compose(
-        [*steps, v2.ToDtype(torch.float32, scale=True), v2.Normalize(mean=mean, std=std)]
-    )
-
-
-def visible(image: Tensor, mean: Colour, std: Colour) -> Tensor:
-    """Undo the normalisation: (3, H, W) in 0..1, for a picture."""
-    scale = image.new_tensor(std)[:, None, None]
-    return (image * scale + image.new_tensor(mean)[:, None, None]).clamp(0, 1)
 
 
 def shifted_and_flipped(size: int) -> list[v2.Transform]:

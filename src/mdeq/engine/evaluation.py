@@ -57,7 +57,7 @@ def evaluate(
         seen: list[Any] = []
         with autocast(accelerator.device, precision):
             output = model(
-                batch["image"].to(dtype),
+                examples.source.normalise(batch["image"], dtype),
                 on_equilibrium=lambda equilibrium: seen.append(equilibrium.solution),  # noqa: B023
             )
         scores.update(by_task(output, classes), batch, seen[0])

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from mdeq.data import Examples, Source, visible
+from mdeq.data import Examples
 from mdeq.engine.tasks import by_task
 from mdeq.models import MDEQ
 
@@ -62,7 +62,6 @@ def save_summary(
     records: Sequence[dict[str, Any]],
     model: MDEQ,
     examples: Examples,
-    source: Source,
     classes: dict[str, list[str]],
     title: str,
 ) -> None:
@@ -73,16 +72,16 @@ def save_summary(
     loss, score, convergence = curves.subplots(1, 3)
     _draw_losses(loss, records)
     _draw_scores(score, records)
-    device = next(model.parameters())
+    weight = next(model.parameters())
     shown = [examples[0, index] for index in range(min(8, len(examples)))]
-    images = torch.stack([sample["image"] for sample in shown]).to(device)  # type: ignore[index]
+    pictures = torch.stack([sample["image"] for sample in shown])  # type: ignore[index]
+    images = examples.source.normalise(pictures.to(weight.device), weight.dtype)
     _draw_convergence(convergence, model, images)
     with torch.no_grad():
         logits = by_task(model(images), classes)
     rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)
     for column, sample in enumerate(shown):
-        picture = visible(images[column].float(), source.mean, source.std)
-        _draw_sample(rows[:, column], picture, sample, logits, column, classes)
+        _draw_sample(rows[:, column], pictures[column] / 255, sample, logits, column, classes)
     if "segmentation" in classes:
         handles = [
             Patch(color=colour_of(k), label=name)

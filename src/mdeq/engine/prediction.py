@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
-from torchvision import tv_tensors
 
 from mdeq.data import read_image
 from mdeq.engine.bundle import Bundle
@@ -36,11 +35,11 @@ class Prediction:
 def predict(bundle: Bundle, file: str) -> Prediction:
     """Read a picture, bring it to the size that the model was trained on, and answer."""
     pixels = read_image(file)
-    seen = bundle.source.fit(segmenting="segmentation" in bundle.classes)(tv_tensors.Image(pixels))
-    model = bundle.model
+    source, model = bundle.source, bundle.model
+    seen = source.fit(pixels, segmenting="segmentation" in bundle.classes)
     solutions: list[Any] = []
     output = model(
-        seen[None].to(next(model.parameters())),
+        source.normalise(seen[None], next(model.parameters()).dtype),
         on_equilibrium=lambda equilibrium: solutions.append(equilibrium.solution),
     )
     logits = by_task(output, bundle.classes)

@@ -28,13 +28,13 @@ class Observed:
 
     def add(self, name: str, value: Tensor) -> None:
         """Note a figure; the parts of a batch are averaged."""
-        self.figures.setdefault(name, []).append(value.detach().mean().double())
+        self.figures.setdefault(name, []).append(value.detach().mean().float())
 
     def forward(self, solution: Solution[Any]) -> None:
         """Note how the equilibrium was found."""
         self.residuals.append(solution.residual.detach())
         self.add("residual", solution.residual)
-        self.add("evaluations", solution.steps.double())
+        self.add("evaluations", solution.steps.float())
         if solution.scale_changes is not None and len(solution.scale_changes):
             for k, change in enumerate(solution.scale_changes[-1].unbind(dim=1)):
                 self.add(f"change_of_scale_{k}", change)
@@ -42,7 +42,7 @@ class Observed:
     def backward(self, solution: Solution[Any]) -> None:
         """Note how the gradient was found."""
         self.add("backward_residual", solution.residual)
-        self.add("backward_evaluations", solution.steps.double())
+        self.add("backward_evaluations", solution.steps.float())
 
     def reduced(self, accelerator: Accelerator, stop: bool) -> tuple[dict[str, float], bool, bool]:
         """The means over all processes; whether any diverged; whether any was told to stop.
@@ -53,7 +53,7 @@ class Observed:
         residual = torch.cat(self.residuals)
         own = torch.stack(values)
         broken = ~torch.isfinite(own).all() | ~torch.isfinite(residual).all()
-        flags = torch.stack([broken.double(), torch.full_like(own[0], float(stop))])
+        flags = torch.stack([broken.float(), torch.full_like(own[0], float(stop))])
         *means, broken_anywhere, stop_anywhere = accelerator.reduce(
             torch.cat([own, flags]), reduction="mean"
         ).tolist()

@@ -103,7 +103,8 @@ class Scores:
 
 def intersection_over_union(confusion: Tensor) -> Tensor:
     """IoU of every class, from counts (true class, predicted class); NaN where it never occurs."""
-    hits = confusion.diagonal().double()
+    confusion = confusion.cpu().double()
+    hits = confusion.diagonal()
     return hits / (confusion.sum(dim=0) + confusion.sum(dim=1) - hits)
 
 

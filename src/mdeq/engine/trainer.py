@@ -15,7 +15,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list, set_seed
 from timm.utils.model_ema import ModelEmaV3
 
-from mdeq.data import Batch, Examples, Order, batches, derived_seed
+from mdeq.data import SPLITS, Batch, Order, Split, batches, derived_seed, open_split
 from mdeq.engine.bundle import BEST, LAST, Bundle
 from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_atomically
 from mdeq.engine.duration import in_steps
@@ -68,15 +68,20 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, run: Run | None, accelerator: Accelerator) -> None:
         self.run, self.accelerator = run, accelerator
-        source, folder = recipe.source, Path(recipe.data) if recipe.data else None
-        labelled = source.classes(folder)
+        source = recipe.source
+        labelled = source.classes(Path(recipe.data) if recipe.data else None)
         config = recipe.model_config(labelled)
         self.classes = {task: labelled[task] for task in config.tasks}
         self.recipe = recipe = recipe.resolved(config, self.classes)
         self.examples = {
-            split: Examples(samples, source.transform(training=split == "train"), seed=recipe.seed)
-            for split in ("train", "val", "test")
-            if (samples := source.samples(split, folder)) is not None
+            split: examples
+            for split in SPLITS
+            if (
+                examples := open_split(
+                    source, split, recipe.data, training=split == "train", seed=recipe.seed
+                )
+            )
+            is not None
         }
         self._check_batch()
         self.steps_per_epoch = len(self.examples["train"]) // recipe.batch_size
@@ -109,9 +114,9 @@ class Trainer:
         return self.model if self.ema is None else self.ema.module
 
     @property
-    def monitored(self) -> str | None:
+    def monitored(self) -> Split | None:
         """The split that is looked at during training: test is only looked at, if need be."""
-        return next((split for split in ("val", "test") if split in self.examples), None)
+        return next((split for split in SPLITS[1:] if split in self.examples), None)
 
     def resume(self) -> None:
         """Go on from the last whole checkpoint of the run."""
@@ -134,7 +139,7 @@ class Trainer:
 
     def test(self) -> dict[str, Any]:
         """The figures of the last weights on the test split, or on what comes closest."""
-        split = next(s for s in ("test", "val", "train") if s in self.examples)
+        split = next(split for split in reversed(SPLITS) if split in self.examples)
         figures = self._evaluate(split, Interruption())
         assert figures is not None
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -228,12 +233,13 @@ class Trainer:
     def _on_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
         moved = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
-        image = moved["image"].to(next(self.model.parameters()).dtype)
+        dtype = next(self.model.parameters()).dtype
+        image = self.examples["train"].source.normalise(moved["image"], dtype)
         if self.recipe.channels_last:
             image = image.contiguous(memory_format=torch.channels_last)
         return {**moved, "image": image}
 
-    def _evaluate(self, split: str, interruption: Interruption) -> dict[str, Any] | None:
+    def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
         return evaluate(
             self.evaluated_model,
             self.examples[split],

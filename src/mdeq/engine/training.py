@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from torchvision.utils import save_image
+from torchvision.io import write_png
 
-from mdeq.data import visible
 from mdeq.engine.bundle import LAST
 from mdeq.engine.devices import create_accelerator
 from mdeq.engine.journal import describe, spoken_time
@@ -95,13 +94,11 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     from mdeq.engine.pictures import save_summary  # matplotlib is slow to import
 
     examples = trainer.examples[figures["split"]]
-    source = trainer.recipe.source
     save_summary(
         run.file(SUMMARY),
         list(run.records()),
         trainer.evaluated_model.eval(),
         examples,
-        source,
         trainer.classes,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}: "
         + ", ".join(describe(figures)),
@@ -109,8 +106,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     run.file(SAMPLES).mkdir(exist_ok=True)
     for index in range(min(4, len(examples))):
         image = examples[0, index]["image"]  # type: ignore[index]
-        picture = visible(image, source.mean, source.std)
-        save_image(picture, run.file(SAMPLES) / f"{index}.png")
+        write_png(image, str(run.file(SAMPLES) / f"{index}.png"))
     print()
     print(figures_table(figures))
     print()
