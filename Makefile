@@ -11,7 +11,7 @@ help:
 	@echo "make test    set up $(VENV), then lint, type-check and test (what CI runs)"
 	@echo "make setup   only set up $(VENV)"
 	@echo "make format  rewrite the sources in the project's format"
-	@echo "make bench   measure the solvers beside torchdeq; a few minutes on a quiet machine"
+	@echo "make bench   measure solvers and shapes beside others; ten minutes on a quiet machine"
 	@echo "make clean   remove $(VENV) and caches"
 
 train: $(VENV)/.installed

@@ -33,14 +33,17 @@ def main() -> None:
     options = parser.parse_args()
     seed = ["--seed", str(options.seed)]
     rows = {"equilibrium": train(*seed)}
-    rows["the same weights, f once"] = once(rows["equilibrium"]["run"])
+    run = rows["equilibrium"]["run"]
+    rows["the same weights, solved to 1e-3"] = judged(run, solver={"max_steps": 30, "tol": 1e-3})
+    rows["the same weights, f once"] = judged(run, backward=Unrolled(steps=1))
     rows["trained and used with f once"] = train(*seed, *ONCE)
     rows["linear model"] = linear(options.seed)
-    print(f"{'':32} {'accuracy':>9} {'mIoU':>7} {'training':>9}")
+    print(f"{'':34} {'accuracy':>9} {'mIoU':>7} {'residual':>9} {'training':>9}")
     for name, figures in rows.items():
         accuracy, miou = figures["classification"]["top1"], figures["segmentation"]["miou"]
         seconds = f"{figures['seconds']:.0f} s" if "run" in figures else ""
-        print(f"{name:32} {100 * accuracy:7.1f} % {100 * miou:5.1f} % {seconds:>9}")
+        residual = f"{figures['equilibrium']['residual']:.2g}" if name != "linear model" else ""
+        print(f"{name:34} {100 * accuracy:7.1f} % {100 * miou:5.1f} % {residual:>9} {seconds:>9}")
 
 
 def train(*arguments: str) -> dict[str, Any]:
@@ -53,10 +56,11 @@ def train(*arguments: str) -> dict[str, Any]:
     return {**figures, "run": run}
 
 
-def once(run: str) -> dict[str, Any]:
-    """The trained model with f(0) in place of its equilibrium."""
+def judged(run: str, **settings: Any) -> dict[str, Any]:
+    """The trained model with other settings of `solver` or `backward`."""
     bundle = open_bundle(run)
-    bundle.model.backward = Unrolled(steps=1)
+    for name, value in settings.items():
+        setattr(bundle.model, name, value)
     examples = open_split(bundle.source, "test")
     assert examples is not None
     accelerator = create_accelerator()

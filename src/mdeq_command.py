@@ -64,14 +64,19 @@ def run(arguments: list[str]) -> int:
 
 
 def _note(
-    message: Warning | str, category: type[Warning], file: str, line: int, *rest: object
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: str | None = None,
 ) -> None:
     """Our own warnings are notes to the user; where in the code they come from is no news."""
     if os.environ.get("RANK", "0") != "0":
         return
-    own = Path(file).is_relative_to(Path(__file__).parent / "mdeq")
-    text = f"note: {message}\n" if own else warnings.formatwarning(message, category, file, line)
-    sys.stderr.write(text)
+    own = Path(filename).is_relative_to(Path(__file__).parent / "mdeq")
+    located = warnings.formatwarning(message, category, filename, lineno)
+    sys.stderr.write(f"note: {message}\n" if own else located)
 
 
 def _fail(command: str, message: str) -> int:

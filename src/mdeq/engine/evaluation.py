@@ -23,6 +23,7 @@ def evaluate(
     accelerator: Accelerator,
     batch_size: int,
     workers: int = 0,
+    weights: Mapping[str, float] | None = None,
     precision: str = "float32",
     name: str = "evaluate",
     stopped: Callable[[], bool] = lambda: False,
@@ -34,7 +35,7 @@ def evaluate(
     began = time.perf_counter()
     was_training = model.training
     model.eval()
-    scores = Scores(classes, accelerator.device)
+    scores = Scores(classes, accelerator.device, weights)
     order = Once(
         len(examples),
         batch_size,

@@ -27,15 +27,16 @@ def colour_of(index: int) -> tuple[float, float, float]:
     return COLOURS[index % len(COLOURS)]
 
 
-def overlay(image: Tensor, mask: Tensor, *, strength: float = 0.6) -> np.ndarray[Any, Any]:
-    """An image (3, H, W) in 0..1 with the classes of a mask (H, W) laid over it, (H, W, 3)."""
+def overlay(image: Tensor, mask: Tensor, *, strength: float = 0.7) -> np.ndarray[Any, Any]:
+    """The classes of a mask (H, W) over an image (3, H, W) in 0..1, (H, W, 3).
+
+    The image is shown in grey, so that the colours are those of the legend.
+    """
     table = torch.tensor([colour_of(k) for k in range(int(mask.max()) + 1)])
     coloured = table[mask.cpu()]
-    image = image.cpu().permute(1, 2, 0)
+    image = image.cpu().mean(dim=0)[..., None].expand(-1, -1, 3)
     painted = image * (1 - strength) + coloured * strength
-    shown: np.ndarray[Any, Any] = torch.where(
-        (mask == 0)[..., None].cpu(), image * 0.6, painted
-    ).numpy()
+    shown: np.ndarray[Any, Any] = torch.where((mask == 0)[..., None].cpu(), image, painted).numpy()
     return shown
 
 

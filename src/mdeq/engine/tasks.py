@@ -41,8 +41,14 @@ def batch_accuracy(task: str, logits: Tensor, target: Tensor) -> Tensor:
 class Scores:
     """The figures of an evaluation, over all batches and all processes."""
 
-    def __init__(self, classes: Mapping[str, list[str]], device: torch.device) -> None:
+    def __init__(
+        self,
+        classes: Mapping[str, list[str]],
+        device: torch.device,
+        weights: Mapping[str, float] | None = None,
+    ) -> None:
         self.classes = classes
+        self.weights = weights or dict.fromkeys(classes, 1.0)
         count = {task: len(names) for task, names in classes.items()}
         self.losses = {task: MeanMetric(nan_strategy="disable").to(device) for task in classes}
         self.residual = MeanMetric(nan_strategy="disable").to(device)
@@ -78,7 +84,9 @@ class Scores:
     def compute(self) -> dict[str, Any]:
         """The figures by task, and how the solver did."""
         figures: dict[str, Any] = {
-            "loss": sum(float(metric.compute()) for metric in self.losses.values())
+            "loss": sum(
+                self.weights[task] * float(metric.compute()) for task, metric in self.losses.items()
+            )
         }
         if "classification" in self.classes:
             figures["classification"] = {

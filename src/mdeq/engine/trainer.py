@@ -247,6 +247,7 @@ class Trainer:
             accelerator=self.accelerator,
             batch_size=self.recipe.evaluation.batch_size,
             workers=self.recipe.workers,
+            weights=self.recipe.tasks,
             precision=self.recipe.precision,
             name=split,
             stopped=lambda: interruption.signal > 0,
