@@ -1,6 +1,7 @@
 """`mdeq train` as people use it: to its end, killed, interrupted, out of space, diverging."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -94,10 +95,11 @@ def test_killed_and_resumed_a_run_ends_with_the_same_weights(whole: Path, tmp_pa
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
-    options = ["--save_minutes", "60", "--length", "100000 steps"]
-    with start("train", "--output", "run", *TINY, *options, cwd=tmp_path) as process:
+    options = ["--save_minutes", "60", "--length", "100000 steps", "--workers", "1"]
+    train = ["train", "--output", "run", *TINY, *options]
+    with start(*train, cwd=tmp_path, start_new_session=True) as process:
         wait_for(process, "step 4/")
-        process.send_signal(number)
+        os.killpg(process.pid, number)  # a terminal sends Ctrl-C to the workers too
         assert process.stdout is not None
         said = process.stdout.read()
     assert process.returncode == 128 + number

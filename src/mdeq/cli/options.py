@@ -1,9 +1,10 @@
 """What the commands share: their parser, `--a.b.c value`, and `--json`."""
 
 import json
+import os
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
@@ -87,9 +88,20 @@ def read_value(text: str) -> Any:
     return value
 
 
+def report(text: str, file: TextIO | None = None) -> None:
+    """Print; of several processes the first one speaks."""
+    if is_main_process():
+        print(text, file=file)
+
+
+def is_main_process() -> bool:
+    """Whether this is the first, or the only, process of a command."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def write_json(file: str | None, figures: dict[str, Any]) -> None:
     """Write what a command reports, if asked for."""
-    if file is None:
+    if file is None or not is_main_process():
         return
     try:
         Path(file).write_text(json.dumps(figures, indent=2) + "\n")

@@ -13,6 +13,7 @@ from mdeq.cli.options import (
     create_parser,
     overridden,
     parse,
+    report,
     split_overrides,
     write_json,
 )
@@ -47,17 +48,17 @@ def main(arguments: list[str]) -> int:
     check_json(options.json)
     try:
         if options.resume is not None:
-            _check_alone(arguments)
+            _check_alone(arguments, options.recipe)
             figures = resume_run(options.resume, data=options.data)
         else:
-            recipe = read_recipe(parser, options.recipe, typed, overrides)
-            name = recipe_file(options.recipe).stem
-            figures = start_run(recipe, name=name, output=options.output)
+            name = options.recipe or DEFAULT
+            recipe = read_recipe(parser, name, typed, overrides)
+            figures = start_run(recipe, name=recipe_file(name).stem, output=options.output)
     except InterruptedRun as stopped:
-        print(stopped)
+        report(str(stopped))
         return stopped.exit_status
     except DivergedError as error:
-        print(f"mdeq train: {error}", file=sys.stderr)
+        report(f"mdeq train: {error}", file=sys.stderr)
         return 1
     write_json(options.json, figures)
     return 0
@@ -67,7 +68,7 @@ def train_parser() -> ArgumentParser:
     """The options of the command, and of every field of a recipe."""
     parser = create_parser("train", DESCRIPTION)
     parser.add_argument(
-        "recipe", nargs="?", default=DEFAULT, help="A name of --list, or a YAML file of your own"
+        "recipe", nargs="?", help=f"A name of --list, or a YAML file; default: {DEFAULT}"
     )
     parser.add_argument("--list", action="store_true", help="List the recipes")
     parser.add_argument("--output", type=str, help="Folder of the run; default: a new one in runs/")
@@ -141,8 +142,10 @@ def _paths(written: dict[str, Any], before: str = "") -> list[str]:
     return paths
 
 
-def _check_alone(arguments: list[str]) -> None:
+def _check_alone(arguments: list[str], recipe: str | None) -> None:
     """A run goes on by its own recipe: only where its data lie may change."""
+    if recipe is not None:
+        raise ValueError(f"{recipe!r} cannot be given with --resume, which has a recipe of its own")
     for argument in arguments:
         name = argument.split("=")[0]
         if name.startswith("--") and name not in ("--resume", "--data", "--json"):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.datasets.folder import IMG_EXTENSIONS, find_classes, make_dataset
 from torchvision.transforms import v2
@@ -64,6 +65,11 @@ class Folder(Source):
         """A random part of the image in training, its middle otherwise."""
         varied = training and self.augment
         return cropped_and_flipped(self.image_size) if varied else centred(self.image_size)
+
+    def fit(self, picture: Tensor, *, segmenting: bool) -> Tensor:
+        """As for evaluation."""
+        fitted: Tensor = v2.Compose(centred(self.image_size))(picture)
+        return fitted
 
     def _holds_out(self, root: Path) -> bool:
         return self.holdout > 0 and not (root / "val").is_dir()

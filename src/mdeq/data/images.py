@@ -30,6 +30,11 @@ def read_image(file: str | Path) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
+def write_image(file: Path, pixels: Tensor) -> None:
+    """The inverse of `read_image`."""
+    Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy()).save(file)
+
+
 def _to_rgb(image: Image.Image) -> Image.Image:
     if image.mode.startswith("I"):  # 16 bits a pixel, of which RGB keeps the upper 8
         high = np.asarray(image).astype(np.int64) >> 8

@@ -4,6 +4,7 @@ No state is kept anywhere: a loader that begins at batch k yields what any other
 there on, whatever the number of workers. That is what makes a resumed run exact.
 """
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -129,6 +130,7 @@ def batches(
         collate_fn=_collate,
         pin_memory=pin_memory,
         generator=torch.Generator(),  # so that the global one is left alone
+        worker_init_fn=_leave_signals_to_the_main_process,
     )
     for batch in loader:
         if isinstance(batch, DataError):
@@ -139,6 +141,12 @@ def batches(
 def derived_seed(*parts: int) -> int:
     """A seed of 63 bits that changes with every part."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _leave_signals_to_the_main_process(worker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; workers end when the main process is done."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _collate(items: list[Batch | DataError]) -> Batch | DataError:

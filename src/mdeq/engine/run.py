@@ -47,14 +47,6 @@ class Run:
             )
         return run
 
-    @classmethod
-    def reopen(cls, name: str) -> Self:
-        """The folder of a run that was begun before."""
-        folder = Path(name)
-        if not (folder / RECIPE).is_file():
-            raise ValueError(f"{folder} holds no run: it has no {RECIPE}; nothing to resume")
-        return cls(folder)
-
     def file(self, name: str) -> Path:
         """A file of the run."""
         return self.folder / name

@@ -63,11 +63,11 @@ class Progress:
 class Trainer:
     """Trains the model of a recipe in the folder of a run.
 
-    `run` is None in every process but the main one.
+    Only the main process has a run.
     """
 
-    def __init__(self, recipe: Recipe, run: Run | None, accelerator: Accelerator) -> None:
-        self.run, self.accelerator = run, accelerator
+    def __init__(self, recipe: Recipe, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
         source = recipe.source
         labelled = source.classes(Path(recipe.data) if recipe.data else None)
         config = recipe.model_config(labelled)
@@ -106,7 +106,8 @@ class Trainer:
             total=self.total,
         )
         self.progress = Progress()
-        self.journal = Journal(run)
+        self.run: Run | None = None
+        self.journal = Journal(None)
 
     @property
     def evaluated_model(self) -> MDEQ:
@@ -117,6 +118,10 @@ class Trainer:
     def monitored(self) -> Split | None:
         """The split that is looked at during training: test is only looked at, if need be."""
         return next((split for split in SPLITS[1:] if split in self.examples), None)
+
+    def enter(self, run: Run) -> None:
+        """Write what there is to write into the folder of a run."""
+        self.run, self.journal = run, Journal(run)
 
     def resume(self) -> None:
         """Go on from the last whole checkpoint of the run."""
@@ -240,6 +245,7 @@ class Trainer:
         return {**moved, "image": image}
 
     def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
+        self._enter_phase(self.progress.step - 1)  # of the last step, also after a resumption
         return evaluate(
             self.evaluated_model,
             self.examples[split],
@@ -261,12 +267,12 @@ class Trainer:
             if figures is None:
                 self._interrupt(interruption)
                 return
-            self.journal.evaluation(self.progress.step, split, figures)
             if not math.isfinite(figures["loss"]):
                 raise DivergedError(
                     f"training diverged before step {self.progress.step}: the loss on {split} is "
                     f"{figures['loss']}. The last good checkpoint stays. {ADVICE}"
                 )
+            self.journal.evaluation(self.progress.step, split, figures)
             if split == "val" and headline(figures) > self.progress.best:
                 self.progress.best, better = headline(figures), True
         self.progress.evaluated = self.progress.step
@@ -308,7 +314,6 @@ class Trainer:
         """Say what is known, and keep the state beside the last good checkpoint."""
         ids = self.accelerator.gather(batch["id"]).tolist()
         residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
-        self._enter_phase(self.progress.step)
         if self.run is not None:
             write_atomically(
                 self.run.file(DIVERGED),

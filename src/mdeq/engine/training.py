@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from torchvision.io import write_png
 
+from mdeq.data import write_image
 from mdeq.engine.bundle import LAST
 from mdeq.engine.devices import create_accelerator
 from mdeq.engine.journal import describe, spoken_time
@@ -19,11 +19,11 @@ SAMPLES = "samples"
 
 def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[str, Any]:
     """Train in a new folder, `output` or the next free one in runs/; the final figures."""
-    accelerator = create_accelerator()
-    run = Run.create(name, output) if accelerator.is_main_process else None
-    trainer = Trainer(recipe, run, accelerator)
-    if run is not None:
+    trainer = Trainer(recipe, create_accelerator())
+    if trainer.accelerator.is_main_process:
+        run = Run.create(name, output)
         run.write(RECIPE, trainer.recipe.to_yaml())
+        trainer.enter(run)
     return _complete(trainer)
 
 
@@ -35,9 +35,9 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
     recipe = Recipe.of(yaml.safe_load(file.read_text()))
     if data is not None:
         recipe = replace(recipe, data=data)
-    accelerator = create_accelerator()
-    run = Run(Path(folder)) if accelerator.is_main_process else None
-    trainer = Trainer(recipe, run, accelerator)
+    trainer = Trainer(recipe, create_accelerator())
+    if trainer.accelerator.is_main_process:
+        trainer.enter(Run(Path(folder)))
     trainer.resume()
     return _complete(trainer)
 
@@ -106,7 +106,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     run.file(SAMPLES).mkdir(exist_ok=True)
     for index in range(min(4, len(examples))):
         image = examples[0, index]["image"]  # type: ignore[index]
-        write_png(image, str(run.file(SAMPLES) / f"{index}.png"))
+        write_image(run.file(SAMPLES) / f"{index}.png", image)
     print()
     print(figures_table(figures))
     print()
