@@ -14,12 +14,12 @@ from mdeq.solvers import unknown
 Override = tuple[tuple[str, ...], Any]  # the path to a field, and its value
 
 
-def create_parser(command: str, description: str, examples: str = "") -> ArgumentParser:
+def create_parser(command: str, description: str, usage: str | None = None) -> ArgumentParser:
     """A parser for one command."""
     return ArgumentParser(
         prog=f"mdeq {command}",
         description=description,
-        epilog=examples,
+        usage=usage,
         exit_on_error=False,
     )
 

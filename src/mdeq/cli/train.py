@@ -31,6 +31,9 @@ from mdeq.solvers import unknown
 DEFAULT = "shapes"
 MAPPINGS = ("model", "dataset", "tasks")
 
+USAGE = """mdeq train [RECIPE] [--data DIR] [--FIELD VALUE ...]
+       mdeq train --list
+       mdeq train --resume RUN"""
 DESCRIPTION = """Train the model of a recipe, evaluate it, and write everything into a folder in
 runs/. Every field of a recipe can be given as an option, as listed below."""
 
@@ -66,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 def train_parser() -> ArgumentParser:
     """The options of the command, and of every field of a recipe."""
-    parser = create_parser("train", DESCRIPTION)
+    parser = create_parser("train", DESCRIPTION, USAGE)
     parser.add_argument(
         "recipe", nargs="?", help=f"A name of --list, or a YAML file; default: {DEFAULT}"
     )

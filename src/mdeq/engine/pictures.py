@@ -23,7 +23,7 @@ COLOURS: list[tuple[float, float, float]] = [
 
 
 def colour_of(index: int) -> tuple[float, float, float]:
-    """The colour of a class; the first one, mostly the ground, is black."""
+    """The colour of a class; the first one is the ground, which overlays leave as it is."""
     return COLOURS[index % len(COLOURS)]
 
 
@@ -46,7 +46,7 @@ def save_overlay(file: Path, image: Tensor, mask: Tensor, names: Sequence[str]) 
     left, right = figure.subplots(1, 2)
     left.imshow(image.cpu().permute(1, 2, 0).numpy())
     right.imshow(overlay(image, mask))
-    present = mask.unique().tolist()
+    present = [k for k in mask.unique().tolist() if k]
     right.legend(
         handles=[Patch(color=colour_of(k), label=names[k]) for k in present],
         loc="center left",
@@ -87,6 +87,7 @@ def save_summary(
         handles = [
             Patch(color=colour_of(k), label=name)
             for k, name in enumerate(classes["segmentation"][:20])
+            if k
         ]
         below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
     figure.savefig(file, dpi=110)
