@@ -54,13 +54,15 @@ def run(arguments: list[str]) -> int:
     warnings.showwarning = _note
     try:
         return int(importlib.import_module(f"mdeq.cli.{command}").main(rest))
-    except ValueError as error:  # the package raises it for mistakes of the caller alone
-        return _fail(f"mdeq {command}", str(error))
-    except KeyboardInterrupt:
-        return 130
     except BrokenPipeError:  # the reader of our output has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (ValueError, OSError) as error:  # mistakes of the caller, and a full disk
+        if "MDEQ_TRACEBACK" in os.environ:
+            raise
+        return _fail(f"mdeq {command}", " ".join(str(error).split()))
+    except KeyboardInterrupt:
+        return 130
 
 
 def _note(
@@ -80,8 +82,9 @@ def _note(
 
 
 def _fail(command: str, message: str) -> int:
-    if os.environ.get("RANK", "0") == "0":  # of several processes one speaks
-        print(f"{command}: {message}", file=sys.stderr)
+    process = os.environ.get("RANK", "0")
+    where = "" if process == "0" else f" (process {process})"
+    print(f"{command}{where}: {message}", file=sys.stderr)
     return 2
 
 

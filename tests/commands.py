@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 import mdeq_command
+from mdeq.engine.checkpoint import read_checkpoint
 
 TINY = [
     "--model.channels", "[4, 8]", "--model.head_channels", "[2, 2]", "--model.head_width", "8",
@@ -64,8 +65,7 @@ def train(cwd: Path, run: str, *arguments: object, processes: int = 1) -> Path:
 
 def state(run: Path) -> dict[str, Any]:
     """The last checkpoint of a run."""
-    loaded: dict[str, Any] = torch.load(run / "last.pt", weights_only=True)
-    return loaded
+    return read_checkpoint(run / "last.ckpt")
 
 
 def records(run: Path) -> list[dict[str, Any]]:

@@ -106,6 +106,9 @@ WRONG = {
     "no arguments": (["evaluate"], "model"),
     "no image": (["predict", "RUN", "none.png"], "there is no file none.png"),
     "broken image": (["predict", "RUN", "broken.png"], "broken.png cannot be read"),
+    "model without its field": (["train", "--model", "mdeq_cifar10"], "--model.name mdeq_cifar10"),
+    "json is a folder": (["models", "--json", "."], "it is a folder"),
+    "nothing to do": (["train", "--length", "0 steps"], "at least one step"),
     "no such solver": (["evaluate", "RUN", "--solver.solver", "broydn"], "'broyden'"),
     "no such model": (["models", "resnet"], "unknown model 'resnet'"),
 }
@@ -167,5 +170,5 @@ def test_a_checkpoint_of_another_model_is_refused(run: Path, capsys: Said) -> No
     recipe.write_text(recipe.read_text().replace("expansion: 2", "expansion: 3"))
     assert call("train", "--resume", "run") == 2
     said = capsys.readouterr().err
-    assert "does not fit this model" in said
+    assert "the checkpoint is of another run: its model is" in said
     assert len(said.splitlines()) == 1, said

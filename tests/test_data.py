@@ -241,14 +241,15 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda root: None, "holds no folder a class"),
+            (lambda root: None, "holds 0 folders"),
+            (lambda root: tree(root, "train", {"a": 3}), "holds 1 folders"),
             (lambda root: tree(root, "train", {"a": 0, "b": 0}), "has no images"),
             (
-                lambda root: (tree(root, "train", {"a": 1}), tree(root, "val", {"z": 1})),
+                lambda root: (tree(root, "train", {"a": 1, "b": 1}), tree(root, "val", {"z": 1})),
                 "z/, which is no class",
             ),
         ],
-        ids=["nothing", "empty", "another class"],
+        ids=["nothing", "one class", "empty", "another class"],
     )
     def test_a_wrong_layout_is_explained(self, tmp_path: Path, make: object, message: str) -> None:
         make(tmp_path)
@@ -257,8 +258,8 @@ class TestFolder:
             _ = [source.samples(split, tmp_path) for split in ("train", "val")]
 
     def test_imagenet_has_a_thousand_classes(self, tmp_path: Path) -> None:
-        tree(tmp_path, "train", {"n01440764": 1})
-        with pytest.raises(DataError, match=r"has 1 classes.*--dataset\.name folder"):
+        tree(tmp_path, "train", {"n01440764": 1, "n01443537": 1})
+        with pytest.raises(DataError, match=r"has 2 classes.*--dataset\.name folder"):
             create_source("imagenet").classes(tmp_path)
 
 

@@ -32,7 +32,7 @@ def test_two_processes_resume_exactly_and_count_uneven_data_once(tmp_path: Path)
     # Go back to the checkpoint before the last, as if the rest had been lost.
     run.mkdir()
     (run / "recipe.yaml").write_bytes((whole / "recipe.yaml").read_bytes())
-    (run / "last.pt").write_bytes((whole / "previous.pt").read_bytes())
+    (run / "last.ckpt").write_bytes((whole / "previous.ckpt").read_bytes())
     assert state(run)["progress"]["step"] == 8
     status, said = finish("train", "--resume", "run", cwd=tmp_path, processes=2)
     assert status == 0, said

@@ -2,6 +2,8 @@
 
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +13,12 @@ import pytest
 import torch
 
 import mdeq
-from mdeq.engine.checkpoint import CheckpointError, load_checkpoint, save_checkpoint
+from mdeq.engine.checkpoint import (
+    CheckpointError,
+    load_checkpoint,
+    read_checkpoint,
+    save_checkpoint,
+)
 from tests.commands import TINY, assert_same_weights, call, finish, records, start, state, train
 
 EXACT = ["--workers", "2", "--ema", "0.9", "--save_minutes", "0"]
@@ -28,7 +35,7 @@ class TestWhole:
     def test_leaves_everything_in_its_folder(self, whole: Path) -> None:
         left = {path.name for path in whole.iterdir() if not path.name.startswith(".")}
         assert left == {
-            "best", "last", "last.pt", "previous.pt", "metrics.jsonl", "recipe.yaml", "samples",
+            "best", "last", "last.ckpt", "previous.ckpt", "metrics.jsonl", "recipe.yaml", "samples",
             "summary.png", "tensorboard",
         }  # fmt: skip
 
@@ -62,9 +69,9 @@ class TestWhole:
         assert_same_weights(whole, tmp_path / "again")
 
     def test_resumed_after_its_end_it_stays_as_it_is(self, whole: Path, tmp_path: Path) -> None:
-        before = (whole / "last.pt").read_bytes()
+        before = (whole / "last.ckpt").read_bytes()
         assert call("train", "--resume", whole) == 0
-        assert (whole / "last.pt").read_bytes() == before
+        assert (whole / "last.ckpt").read_bytes() == before
 
 
 def wait_for(process: subprocess.Popen[str], text: str) -> None:
@@ -79,18 +86,25 @@ def wait_for(process: subprocess.Popen[str], text: str) -> None:
 
 def test_killed_and_resumed_a_run_ends_with_the_same_weights(whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    for arguments, seen in (
-        (["--output", "run", *TINY, *EXACT], "step 4/12"),
-        (["--resume", "run"], "step 8/12"),
-    ):
-        with start("train", *arguments, cwd=tmp_path) as process:
-            wait_for(process, seen)
-            process.kill()
-        assert not (run / "summary.png").exists()
+    with start("train", "--output", "run", *TINY, *EXACT, cwd=tmp_path) as process:
+        wait_for(process, "step 4/12")
+        process.kill()
+    assert not (run / "summary.png").exists()
     status, said = finish("train", "--resume", "run", cwd=tmp_path)
     assert status == 0, said
     assert_same_weights(whole, run)
     assert [r["step"] for r in records(run)] == [r["step"] for r in records(whole)]
+
+
+def test_killed_before_its_first_checkpoint_a_run_can_be_resumed(
+    whole: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    shutil.copy(whole / "recipe.yaml", run)
+    status, said = finish("train", "--resume", "run", cwd=tmp_path)
+    assert status == 0, said
+    assert_same_weights(whole, run)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -124,8 +138,18 @@ def test_a_run_that_diverges_stops_with_what_is_known(
     said = capsys.readouterr().err
     for words in ("training diverged at step 3", "residual", "samples", "Try a lower optimiser.lr"):
         assert words in said
-    assert torch.load(run / "diverged.pt", weights_only=True)["ids"]
+    assert read_checkpoint(run / "diverged.ckpt")["ids"]
     assert all(value.isfinite().all() for value in state(run)["model"].values())
+
+
+def test_a_solver_that_gets_nowhere_stops_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wild = ["--model.solver", "{solver: broyden, max_steps: 3, alpha: 1000}"]
+    assert call("train", "--output", tmp_path / "run", *TINY, *wild) == 1
+    said = capsys.readouterr().err
+    assert "training diverged at step 10" in said
+    assert "residual of f 1." in said
 
 
 def test_an_evaluation_that_diverges_is_not_saved(
@@ -162,6 +186,19 @@ def test_switches_train(tmp_path: Path, switch: list[str]) -> None:
     assert all(value.isfinite().all() for value in state(tmp_path / "run")["model"].values())
 
 
+def test_a_full_disk_ends_a_run_with_one_line(tmp_path: Path) -> None:
+    def no_space() -> None:  # a limit on the size of files stands for a disk without space
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    train = ["train", "--output", "run", *TINY, "--workers", "1"]
+    with start(*train, cwd=tmp_path, preexec_fn=no_space) as process:
+        said, _ = process.communicate()
+    assert process.returncode == 2, said
+    assert said.splitlines()[-1].startswith("mdeq train: ")
+    assert "Traceback" not in said
+
+
 class TestCheckpoints:
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.999])
     def test_one_cut_short_is_noticed_and_the_one_before_used(
@@ -169,25 +206,38 @@ class TestCheckpoints:
     ) -> None:
         for step in (1, 2):
             save_checkpoint(tmp_path, {"step": step, "weights": torch.randn(1000)})
-        last = tmp_path / "last.pt"
+        last = tmp_path / "last.ckpt"
         last.write_bytes(last.read_bytes()[: int(share * last.stat().st_size)])
         said: list[str] = []
         assert load_checkpoint(tmp_path, said.append)["step"] == 1
-        assert "last.pt is cut short" in said[0]
+        assert "last.ckpt is cut short" in said[0]
         assert "using the one before it" in said[0]
 
     def test_a_flipped_bit_is_noticed(self, tmp_path: Path) -> None:
         for step in (1, 2):
             save_checkpoint(tmp_path, {"step": step, "weights": torch.randn(1000)})
-        content = bytearray((tmp_path / "last.pt").read_bytes())
-        content[len(content) // 2] ^= 1
-        (tmp_path / "last.pt").write_bytes(content)
-        assert load_checkpoint(tmp_path, lambda text: None)["step"] == 1
+        whole = (tmp_path / "last.ckpt").read_bytes()
+        for place in range(0, len(whole), 97):
+            content = bytearray(whole)
+            content[place] ^= 1
+            (tmp_path / "last.ckpt").write_bytes(content)
+            with pytest.raises(CheckpointError, match="is cut short or damaged"):
+                read_checkpoint(tmp_path / "last.ckpt")
+
+    def test_a_damaged_one_is_put_aside_and_never_kept_as_the_one_before(
+        self, tmp_path: Path
+    ) -> None:
+        for step in (1, 2):
+            save_checkpoint(tmp_path, {"step": step})
+        (tmp_path / "last.ckpt").write_bytes(b"")
+        load_checkpoint(tmp_path, lambda text: None)
+        save_checkpoint(tmp_path, {"step": 3})
+        assert read_checkpoint(tmp_path / "last.ckpt")["step"] == 3
+        assert read_checkpoint(tmp_path / "previous.ckpt")["step"] == 1
 
     def test_nothing_whole_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(CheckpointError, match="no checkpoint"):
-            load_checkpoint(tmp_path, print)
-        (tmp_path / "last.pt").write_bytes(b"")
+        assert load_checkpoint(tmp_path, print) is None
+        (tmp_path / "last.ckpt").write_bytes(b"")
         with pytest.raises(CheckpointError, match="only damaged checkpoints"):
             load_checkpoint(tmp_path, lambda text: None)
 
@@ -203,12 +253,12 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:
     save_checkpoint(folder, {"step": 2, "weights": torch.randn(100_000)})
-except ValueError as error:
+except OSError as error:
     print(error)
 """
         done = subprocess.run(
             [sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True
         )
-        assert "cannot save" in done.stdout
+        assert "too large" in done.stdout
         assert load_checkpoint(tmp_path, print)["step"] == 1
-        assert [path.name for path in tmp_path.iterdir()] == ["last.pt"]
+        assert [path.name for path in tmp_path.iterdir()] == ["last.ckpt"]

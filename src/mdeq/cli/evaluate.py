@@ -8,7 +8,7 @@ from mdeq.cli.options import (
     split_overrides,
     write_json,
 )
-from mdeq.data import SPLITS, open_split
+from mdeq.data import SPLITS
 from mdeq.engine import create_accelerator, evaluate, figures_table, open_bundle
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -35,9 +35,7 @@ def main(arguments: list[str]) -> int:
     if options.batch_size < 1:
         raise ValueError(f"--batch-size is {options.batch_size}; expected at least 1")
     bundle = open_bundle(options.model)
-    examples = open_split(bundle.source, options.split, options.data or bundle.data)
-    if examples is None:
-        raise ValueError(f"these data have no {options.split} split; choose another --split")
+    examples = bundle.examples(options.split, options.data)
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
     model.solver = overridden({}, overrides).get("solver", {})
@@ -47,6 +45,7 @@ def main(arguments: list[str]) -> int:
         bundle.classes,
         accelerator=accelerator,
         batch_size=options.batch_size,
+        weights=bundle.tasks,
         workers=options.workers,
         name=options.split,
     )

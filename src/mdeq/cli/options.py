@@ -9,6 +9,7 @@ from typing import Any, TextIO
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
+from mdeq.engine import read_yaml
 from mdeq.solvers import unknown
 
 Override = tuple[tuple[str, ...], Any]  # the path to a field, and its value
@@ -52,7 +53,7 @@ def split_overrides(
         argument = queue.pop(0)
         option, given, value = argument.partition("=")
         path = tuple(option.removeprefix("--").split("."))
-        if not option.startswith("--") or path[0] not in sections or len(path) == 1:
+        if not option.startswith("--") or path[0] not in sections:
             rest.append(argument)
             continue
         if not given:
@@ -60,6 +61,8 @@ def split_overrides(
                 raise ValueError(f"{option} has no value; expected {option} VALUE")
             value = queue.pop(0)
         overrides.append((path, read_value(value)))
+        if len(path) == 1 and not isinstance(overrides[-1][1], dict):
+            raise ValueError(f"{option} is a section; say {option}.name {value}")
     return rest, overrides
 
 
@@ -75,17 +78,11 @@ def overridden(values: dict[str, Any], overrides: list[Override]) -> dict[str, A
 
 
 def read_value(text: str) -> Any:
-    """A value as it would stand in a YAML file; 1e-3 is a number too."""
+    """A value as it would stand in a recipe."""
     try:
-        value = yaml.safe_load(text)
+        return read_yaml(text)
     except yaml.YAMLError:
         return text
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
 
 
 def report(text: str, file: TextIO | None = None) -> None:
@@ -111,5 +108,9 @@ def write_json(file: str | None, figures: dict[str, Any]) -> None:
 
 def check_json(file: str | None) -> None:
     """Find out before the work, not after it, that its figures cannot be written."""
-    if file is not None and not Path(file).resolve().parent.is_dir():
+    if file is None:
+        return
+    if not Path(file).resolve().parent.is_dir():
         raise ValueError(f"cannot write {file}: there is no folder {Path(file).resolve().parent}")
+    if Path(file).is_dir():
+        raise ValueError(f"cannot write {file}: it is a folder; expected a file")

@@ -22,6 +22,7 @@ from mdeq.engine import (
     InterruptedRun,
     Recipe,
     list_recipes,
+    read_yaml,
     recipe_file,
     resume_run,
     start_run,
@@ -54,7 +55,7 @@ def main(arguments: list[str]) -> int:
             _check_alone(arguments, options.recipe)
             figures = resume_run(options.resume, data=options.data)
         else:
-            name = options.recipe or DEFAULT
+            name = DEFAULT if options.recipe is None else options.recipe
             recipe = read_recipe(parser, name, typed, overrides)
             figures = start_run(recipe, name=recipe_file(name).stem, output=options.output)
     except InterruptedRun as stopped:
@@ -87,7 +88,7 @@ def read_recipe(
     """The recipe in a file, with what the command line changes."""
     file = recipe_file(name)
     try:
-        written = yaml.safe_load(file.read_text())
+        written = read_yaml(file.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ValueError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(written, dict):

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
-from torchvision.datasets.folder import IMG_EXTENSIONS, find_classes, make_dataset
+from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
 from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
@@ -38,10 +38,10 @@ class Folder(Source):
     def classes(self, folder: Path | None) -> dict[str, list[str]]:
         """The names of the folders in train."""
         root = self.checked_folder(folder, LAYOUT) / "train"
-        try:
-            return {"classification": find_classes(root)[0]}
-        except OSError:
-            raise DataError(f"{root} holds no folder a class; expected {LAYOUT}") from None
+        names = _folders(root) if root.is_dir() else []
+        if len(names) < 2:
+            raise DataError(f"{root} holds {len(names)} folders, one a class; expected {LAYOUT}")
+        return {"classification": names}
 
     def samples(self, split: Split, folder: Path | None) -> Samples | None:
         """The files of a split."""
@@ -112,12 +112,16 @@ class Files:
         return {"image": tv_tensors.Image(read_image(file)), "classification": label}
 
 
+def _folders(folder: Path) -> list[str]:
+    """The folders in a folder, but for those that programs hide there."""
+    return sorted(e.name for e in folder.iterdir() if e.is_dir() and not e.name.startswith("."))
+
+
 def _listed(folder: Path, names: list[str]) -> list[tuple[str, int]]:
     """Every image under the folder of every class, which are those of the training split."""
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; expected {LAYOUT}")
-    present = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    strange = sorted(set(present) - set(names))
+    strange = sorted(set(_folders(folder)) - set(names))
     if strange:
         raise DataError(f"{folder} has {strange[0]}/, which is no class of the training split")
     indices = {name: k for k, name in enumerate(names)}

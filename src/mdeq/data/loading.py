@@ -5,7 +5,7 @@ there on, whatever the number of workers. That is what makes a resumed run exact
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +121,11 @@ class Once(Sampler[list[Key]]):
 
 def batches(
     examples: Examples, order: Sampler[list[Key]], *, workers: int, pin_memory: bool = False
-) -> Iterator[Batch]:
-    """Load the batches of an order; the first unreadable sample raises its DataError."""
+) -> Generator[Batch]:
+    """Load the batches of an order; the first unreadable sample raises its DataError.
+
+    Close it if you stop before its end: its workers go on until then.
+    """
     loader = DataLoader(
         examples,
         batch_sampler=order,
@@ -144,7 +147,7 @@ def derived_seed(*parts: int) -> int:
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:
-    """Ctrl-C reaches every process of a terminal; workers end when the main process is done."""
+    """Ctrl-C reaches every process of a terminal; workers end when `batches` is closed."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
 

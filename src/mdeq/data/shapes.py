@@ -39,6 +39,8 @@ class Shapes(Source):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.image_size < 8:
+            raise ValueError(f"image_size is {self.image_size}; shapes need at least 8 pixels")
         for split in SPLITS:
             check_count(split, getattr(self, split))
         if type(self.seed) is not int or self.seed < 0:

@@ -5,7 +5,7 @@ from mdeq.engine.devices import create_accelerator
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.prediction import Prediction, predict
-from mdeq.engine.recipe import Recipe, list_recipes, recipe_file
+from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
 from mdeq.engine.trainer import DivergedError, Trainer
 from mdeq.engine.training import figures_table, resume_run, start_run
 
@@ -22,6 +22,7 @@ __all__ = [
     "list_recipes",
     "open_bundle",
     "predict",
+    "read_yaml",
     "recipe_file",
     "resume_run",
     "start_run",

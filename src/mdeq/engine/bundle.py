@@ -6,13 +6,14 @@ on, and the names of its classes. `mdeq.load` reads the folder as it is.
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdeq.data import Source, create_source
+from safetensors import SafetensorError
+
+from mdeq.data import Examples, Source, Split, create_source, open_split
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
 from mdeq.models import MDEQ, load
@@ -30,12 +31,14 @@ class Bundle:
         model: In evaluation mode.
         dataset: The `dataset` section of its recipe.
         classes: Names of the classes of every task.
+        tasks: Weight of every task's loss.
         data: The folder that its data were in, if any.
     """
 
     model: MDEQ
     dataset: Mapping[str, Any]
     classes: Mapping[str, list[str]]
+    tasks: Mapping[str, float]
     data: str | None = None
 
     @property
@@ -43,19 +46,47 @@ class Bundle:
         """The dataset."""
         return create_source(**self.dataset)
 
+    def examples(self, split: Split, data: str | None) -> Examples:
+        """A split of its data, at another place if `data` says so, of the same classes."""
+        folder = data or self.data
+        found = self.source.classes(None if folder is None else Path(folder))
+        check_classes(self.classes, found, "the model was trained on")
+        examples = open_split(self.source, split, folder)
+        if examples is None:
+            raise ValueError(f"these data have no {split} split; choose another --split")
+        return examples
+
     def save(self, folder: Path) -> None:
         """Write the folder, file by file: a reader finds the old weights or the new ones."""
         drafts = folder.with_name(f".{folder.name}.draft")
         shutil.rmtree(drafts, ignore_errors=True)
         try:
             self.model.save_pretrained(drafts)
-            about = {"dataset": self.dataset, "classes": self.classes, "data": self.data}
+            about = {name: getattr(self, name) for name in ("dataset", "classes", "tasks", "data")}
             (drafts / DATA).write_text(json.dumps(plain(about), indent=2))
             folder.mkdir(exist_ok=True)
             for draft in sorted(drafts.iterdir()):
-                write_atomically(folder / draft.name, partial(_move, draft))
+                write_atomically(folder / draft.name, draft.read_bytes())
+        except SafetensorError as error:
+            raise OSError(f"cannot save {folder}: {error}") from None
         finally:
             shutil.rmtree(drafts, ignore_errors=True)
+
+
+def check_classes(
+    expected: Mapping[str, list[str]], found: Mapping[str, list[str]], whose: str
+) -> None:
+    """The classes of some data are those that are expected of them."""
+    for task, names in expected.items():
+        if list(found.get(task, ())) != list(names):
+            raise ValueError(
+                f"the {task} classes of these data are {_some(found.get(task, ()))}, but {whose} "
+                f"{_some(names)}"
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "") or "none"
 
 
 def open_bundle(name: str) -> Bundle:
@@ -78,11 +109,6 @@ def open_bundle(name: str) -> Bundle:
         raise ValueError(f"{folder} has no {DATA}; {hint}")
     try:
         about = json.loads(file.read_text())
-        dataset, classes, data = about["dataset"], about["classes"], about["data"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is damaged ({error!r}); train again, or restore it") from None
-    return Bundle(model=load(folder), dataset=dataset, classes=classes, data=data)
-
-
-def _move(source: Path, target: Path) -> None:
-    source.replace(target)
+        return Bundle(model=load(folder), **about)
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{file} is damaged ({error}); train again, or restore it") from None

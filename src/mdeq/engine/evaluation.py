@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from mdeq.data import Examples, Once, batches
 from mdeq.engine.devices import autocast
 from mdeq.engine.tasks import Scores, by_task
 from mdeq.models import MDEQ
+from mdeq.solvers import Solution
 
 
 @torch.no_grad()
@@ -42,26 +44,23 @@ def evaluate(
         process=accelerator.process_index,
         processes=accelerator.num_processes,
     )
-    dtype = next(model.parameters()).dtype
-    bar = tqdm(
-        batches(examples, order, workers=workers),
-        name,
-        len(order),
-        leave=False,
-        disable=None if accelerator.is_main_process else True,
-    )
-    for batch in bar:
-        if stopped():
-            bar.close()
-            break
-        batch = {key: value.to(accelerator.device) for key, value in batch.items()}
-        seen: list[Any] = []
-        with autocast(accelerator.device, precision):
-            output = model(
-                examples.source.normalise(batch["image"], dtype),
-                on_equilibrium=lambda equilibrium: seen.append(equilibrium.solution),  # noqa: B023
-            )
-        scores.update(by_task(output, classes), batch, seen[0])
+    weight = next(model.parameters())
+    solutions: list[Solution[Any]] = []
+    hidden = None if accelerator.is_main_process else True  # None: where there is no terminal
+    with (
+        closing(batches(examples, order, workers=workers)) as stream,
+        tqdm(stream, name, len(order), leave=False, disable=hidden) as bar,
+    ):
+        for batch in bar:
+            if stopped():
+                break
+            batch = {key: value.to(weight.device) for key, value in batch.items()}
+            with autocast(weight.device, precision):
+                output = model(
+                    examples.source.normalise(batch["image"], weight.dtype),
+                    on_equilibrium=lambda equilibrium: solutions.append(equilibrium.solution),
+                )
+            scores.update(by_task(output, classes), batch, solutions.pop())
     model.train(was_training)
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None

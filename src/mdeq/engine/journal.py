@@ -16,7 +16,6 @@ class Journal:
         self.run = run
         self.bar: Any = None
         self._since: dict[str, list[float]] = defaultdict(list)  # the last evaluation
-        self._rewound = 0
 
     def say(self, message: str) -> None:
         """A line, above the bar."""
@@ -25,7 +24,6 @@ class Journal:
 
     def rewind(self, step: int, evaluated: int) -> None:
         """Forget what was written after the checkpoint that the run goes on from."""
-        self._rewound = step
         if self.run is not None:
             self.run.keep_records(
                 lambda record: record["step"] <= (step if "train" in record else evaluated)

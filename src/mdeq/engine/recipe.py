@@ -1,5 +1,6 @@
 """A training run as one value: what to train, on what, how long and how."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
@@ -151,13 +152,24 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for section in ("model", "dataset"):
-            if "name" not in getattr(self, section):
+            fields = getattr(self, section)
+            if not isinstance(fields, dict) or "name" not in fields:
                 raise ValueError(f"the recipe names no {section}; say --{section}.name NAME")
+            for name in fields:
+                if not isinstance(name, str):
+                    raise ValueError(f"{section} has a field {name!r}; expected a name")
         check_duration("length", self.length)
+        if self.length.split()[0] == "0":
+            raise ValueError(f"length is {self.length!r}; expected at least one step")
+        if self.compile and self.jacobian_penalty:
+            raise ValueError(
+                "compile and jacobian_penalty exclude each other: torch.compile has no second "
+                "derivatives; leave one out"
+            )
         for name in ("batch_size", "accumulate"):
             check_count(name, getattr(self, name))
-        for name in ("seed", "workers"):
-            check_number(name, getattr(self, name), least=0)
+        check_number("workers", self.workers, least=0)
+        check_number("seed", self.seed, least=0, most=2**32 - 1)
         check_number("label_smoothing", self.label_smoothing, least=0, most=1)
         check_number("jacobian_penalty", self.jacobian_penalty, least=0)
         check_number("save_minutes", self.save_minutes, least=0)
@@ -195,6 +207,7 @@ class Recipe:
         return replace(
             self,
             model={"name": self.model["name"], **config.to_dict()},
+            dataset={"name": self.dataset["name"], **asdict(self.source)},
             tasks={task: self.tasks.get(task, 1.0) for task in self.tasks or classes},
             data=None if self.data is None else str(Path(self.data).resolve()),
         )
@@ -223,7 +236,7 @@ class Recipe:
 def list_recipes() -> dict[str, str]:
     """Names of the recipes in the package, with what they are."""
     return {
-        name: yaml.safe_load(file.read_text())["description"]
+        name: read_yaml(file.read_text())["description"]
         for name, file in sorted(_shipped().items())
     }
 
@@ -239,6 +252,20 @@ def recipe_file(name: str) -> Path:
     if file.suffix in (".yaml", ".yml"):
         raise ValueError(f"there is no recipe file {name}")
     raise ValueError(f"{unknown('recipe', name, shipped)}; or the path of a YAML file")
+
+
+def read_yaml(text: str) -> Any:
+    """The value of a YAML text, where 1e-3 is a number, as in YAML 1.2 and everywhere else."""
+    return yaml.load(text, _Loader)
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """YAML 1.1 takes 1e-3 for a text: it wants 1.0e-3."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def plain(value: Any) -> Any:

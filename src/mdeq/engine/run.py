@@ -33,7 +33,7 @@ class Run:
     @classmethod
     def create(cls, name: str, output: str | None) -> Self:
         """A new folder: `output`, or the next free one in runs/."""
-        folder = Path(output) if output else _free(Path("runs"), name)
+        folder = _free(Path("runs"), name) if output is None else Path(output)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -53,7 +53,7 @@ class Run:
 
     def write(self, name: str, text: str) -> None:
         """Write a text file whole."""
-        write_atomically(self.file(name), lambda draft: _write(draft, text))
+        write_atomically(self.file(name), text.encode())
 
     def append(self, record: dict[str, Any]) -> None:
         """Add a line to the metrics."""
@@ -77,10 +77,6 @@ class Run:
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.release()
-
-
-def _write(file: Path, text: str) -> None:
-    file.write_text(text)
 
 
 def _free(parent: Path, name: str) -> Path:

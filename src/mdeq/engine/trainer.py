@@ -6,6 +6,8 @@ rate on k; so the state of a run is its weights, its optimiser and k.
 
 import math
 import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,14 +18,14 @@ from accelerate.utils import broadcast_object_list, set_seed
 from timm.utils.model_ema import ModelEmaV3
 
 from mdeq.data import SPLITS, Batch, Order, Split, batches, derived_seed, open_split
-from mdeq.engine.bundle import BEST, LAST, Bundle
-from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_atomically
+from mdeq.engine.bundle import BEST, LAST, Bundle, check_classes
+from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
 from mdeq.engine.duration import in_steps
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun, Interruption
 from mdeq.engine.journal import Journal
 from mdeq.engine.optimisation import create_optimiser, create_schedule
-from mdeq.engine.recipe import Recipe
+from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
 from mdeq.engine.step import Observed, compute_gradient
 from mdeq.engine.synchronised import synchronise_norms
@@ -32,7 +34,8 @@ from mdeq.implicit import Unrolled
 from mdeq.models import MDEQ, load_exactly
 
 LOG_EVERY = 10  # steps
-DIVERGED = "diverged.pt"
+DIVERGED = "diverged.ckpt"
+STUCK = 10  # steps in a row
 ADVICE = (
     "Try a lower optimiser.lr, optimiser.clip 1, a longer shallow.length or softplus.length, a "
     "jacobian_penalty, or a larger model.solver.max_steps."
@@ -73,16 +76,17 @@ class Trainer:
         config = recipe.model_config(labelled)
         self.classes = {task: labelled[task] for task in config.tasks}
         self.recipe = recipe = recipe.resolved(config, self.classes)
-        self.examples = {
-            split: examples
-            for split in SPLITS
-            if (
-                examples := open_split(
-                    source, split, recipe.data, training=split == "train", seed=recipe.seed
+        with accelerator.main_process_first():  # which may download
+            self.examples = {
+                split: examples
+                for split in SPLITS
+                if (
+                    examples := open_split(
+                        source, split, recipe.data, training=split == "train", seed=recipe.seed
+                    )
                 )
-            )
-            is not None
-        }
+                is not None
+            }
         self._check_batch()
         self.steps_per_epoch = len(self.examples["train"]) // recipe.batch_size
         self.total = in_steps(recipe.length, self.steps_per_epoch)
@@ -106,6 +110,7 @@ class Trainer:
             total=self.total,
         )
         self.progress = Progress()
+        self._stuck = 0  # steps in a row whose solve ended where it began
         self.run: Run | None = None
         self.journal = Journal(None)
 
@@ -128,7 +133,10 @@ class Trainer:
         state: dict[str, Any] | None = None
         if self.run is not None:
             state = load_checkpoint(self.run.folder, self.journal.say)
-        state = _from_main(state, self.accelerator)
+        (state,) = broadcast_object_list([state])
+        if state is None:  # it was killed before it could save: begin again
+            return
+        self._check_same(state["recipe"], state["classes"], state["images"])
         load_exactly(self.model, state["model"], "the checkpoint")
         if self.ema is not None:
             self.ema.module.load_state_dict(state["ema"])
@@ -138,13 +146,17 @@ class Trainer:
 
     def train(self) -> None:
         """Train to the end; save and raise InterruptedRun if a signal comes before it."""
-        with Interruption() as interruption:
-            self._train(interruption)
+        with Interruption() as interruption, closing(self._batches()) as stream:
+            self._train(stream, interruption)
         self.accelerator.wait_for_everyone()
 
     def test(self) -> dict[str, Any]:
         """The figures of the last weights on the test split, or on what comes closest."""
         split = next(split for split in reversed(SPLITS) if split in self.examples)
+        if split == "train":  # there is nothing else; but now the images are not varied
+            examples = open_split(self.recipe.source, split, self.recipe.data)
+            assert examples is not None
+            self.examples[split] = examples
         figures = self._evaluate(split, Interruption())
         assert figures is not None
         parameters = sum(p.numel() for p in self.model.parameters())
@@ -156,9 +168,8 @@ class Trainer:
             "parameters": parameters,
         }
 
-    def _train(self, interruption: Interruption) -> None:
+    def _train(self, stream: Iterator[Batch], interruption: Interruption) -> None:
         every = in_steps(self.recipe.evaluation.every, self.steps_per_epoch)
-        stream = self._batches()
         self.journal.begin(self.progress.step, self.total, self.steps_per_epoch)
         saved = time.monotonic()
         while True:
@@ -170,15 +181,18 @@ class Trainer:
             if step == self.total:
                 return
             began = time.perf_counter()
-            stop = self._step(next(stream), interruption.signal > 0)
-            self.progress.seconds += time.perf_counter() - began
+            figures, stop = self._step(next(stream), interruption.signal > 0)
+            seconds = time.perf_counter() - began
+            self.progress.seconds += seconds
+            figures["images_per_second"] = self.recipe.batch_size / seconds
+            self.journal.step(self.progress.step, figures, write=self._logged(step))
             if stop:
                 self._interrupt(interruption)
             if time.monotonic() - saved > 60 * self.recipe.save_minutes:
                 self._save()
                 saved = time.monotonic()
 
-    def _batches(self) -> Any:
+    def _batches(self) -> Generator[Batch]:
         accelerator = self.accelerator
         order = Order(
             len(self.examples["train"]),
@@ -192,48 +206,46 @@ class Trainer:
         cuda = accelerator.device.type == "cuda"
         return batches(self.examples["train"], order, workers=self.recipe.workers, pin_memory=cuda)
 
-    def _step(self, batch: Batch, stop: bool) -> bool:
-        """Take one step; True if any process was told to stop."""
+    def _step(self, batch: Batch, stop: bool) -> tuple[dict[str, float], bool]:
+        """Take one step; its figures, and whether any process was told to stop."""
         step = self.progress.step
         torch.manual_seed(derived_seed(self.recipe.seed, step, self.accelerator.process_index))
-        self._enter_phase(step)
+        self._set_phase(step)
         self.schedule.step_update(step)
         self.optimiser.zero_grad()
-        began = time.perf_counter()
         batch = self._on_device(batch)
-        logged = (step + 1) % LOG_EVERY == 0
         observed = compute_gradient(
             self.wrapped,
             batch,
             self.recipe,
             accelerator=self.accelerator,
             weights=self.recipe.tasks,
-            track_scales=logged,
+            track_scales=self._logged(step),
         )
         figures, broken, stop = observed.reduced(self.accelerator, stop)
         solved = not isinstance(self.model.backward, Unrolled) and self.model.solver.max_steps > 1
-        if broken or (solved and figures["residual"] >= 1):
+        self._stuck = self._stuck + 1 if solved and figures["residual"] >= 1 else 0
+        if broken or self._stuck == STUCK:
             self._diverged(batch, observed, figures)
         self.optimiser.step()
         self.progress.step = step + 1
         if self.ema is not None:
             self.ema.update(self.model, step=step + 1)
-        seconds = time.perf_counter() - began
         figures["lr"] = self.optimiser.param_groups[0]["lr"]
-        figures["images_per_second"] = self.recipe.batch_size / seconds
-        self.journal.step(step + 1, figures, write=logged)
-        return stop
+        return figures, stop
 
-    def _enter_phase(self, step: int) -> None:
+    def _set_phase(self, step: int) -> None:
         """The paper's phases: a shallow stack of f first, softplus in its blocks at first."""
-        recipe = self.recipe
-        shallow = step < in_steps(recipe.shallow.length, self.steps_per_epoch)
-        smooth = step < in_steps(recipe.softplus.length, self.steps_per_epoch)
-        for model in {self.model, self.evaluated_model}:
-            model.backward = (
-                Unrolled(steps=recipe.shallow.steps) if shallow else model.config.backward
-            )
-            model.set_softplus(recipe.softplus.beta if smooth else None)
+        shallow, softplus = self.recipe.shallow, self.recipe.softplus
+        if step < in_steps(shallow.length, self.steps_per_epoch):
+            self.model.backward = Unrolled(steps=shallow.steps)
+        else:
+            self.model.backward = self.model.config.backward
+        smooth = step < in_steps(softplus.length, self.steps_per_epoch)
+        self.model.set_softplus(softplus.beta if smooth else None)
+
+    def _logged(self, step: int) -> bool:
+        return (step + 1) % LOG_EVERY == 0
 
     def _on_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
@@ -245,7 +257,9 @@ class Trainer:
         return {**moved, "image": image}
 
     def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
-        self._enter_phase(self.progress.step - 1)  # of the last step, also after a resumption
+        # Judged as it will be used: by its equilibrium, whatever phase training is in.
+        self.model.backward = self.model.config.backward
+        self.model.set_softplus(None)
         return evaluate(
             self.evaluated_model,
             self.examples[split],
@@ -268,6 +282,7 @@ class Trainer:
                 self._interrupt(interruption)
                 return
             if not math.isfinite(figures["loss"]):
+                self._keep_diverged([])
                 raise DivergedError(
                     f"training diverged before step {self.progress.step}: the loss on {split} is "
                     f"{figures['loss']}. The last good checkpoint stays. {ADVICE}"
@@ -281,6 +296,7 @@ class Trainer:
                 model=self.evaluated_model,
                 dataset=self.recipe.dataset,
                 classes=self.classes,
+                tasks=self.recipe.tasks,
                 data=self.recipe.data,
             )
             bundle.save(self.run.file(LAST))
@@ -294,6 +310,9 @@ class Trainer:
             "ema": None if self.ema is None else self.ema.module.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "progress": asdict(self.progress),
+            "recipe": self.recipe.to_yaml(),
+            "classes": self.classes,
+            "images": len(self.examples["train"]),
         }
 
     def _save(self) -> None:
@@ -314,11 +333,7 @@ class Trainer:
         """Say what is known, and keep the state beside the last good checkpoint."""
         ids = self.accelerator.gather(batch["id"]).tolist()
         residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
-        if self.run is not None:
-            write_atomically(
-                self.run.file(DIVERGED),
-                lambda draft: torch.save({**self._state(), "ids": ids}, draft),
-            )
+        self._keep_diverged(ids)
         worst = sorted(zip(residuals, ids, strict=True), key=lambda pair: -_order(pair[0]))
         listed = ", ".join(f"{number} ({residual:.2g})" for residual, number in worst[:8])
         where = "" if self.run is None else f" The state is in {self.run.file(DIVERGED)}."
@@ -329,6 +344,26 @@ class Trainer:
             f"{', ...' if len(worst) > 8 else ''}.{where} The last good checkpoint stays. "
             f"{ADVICE}"
         )
+
+    def _keep_diverged(self, ids: list[int]) -> None:
+        if self.run is not None:
+            write_checkpoint(self.run.file(DIVERGED), {**self._state(), "ids": ids})
+
+    def _check_same(self, recipe: str, classes: dict[str, list[str]], images: int) -> None:
+        """A run goes on as what it was: another model or other data would be another run."""
+        before, now = (plain(asdict(r)) for r in (Recipe.of(read_yaml(recipe)), self.recipe))
+        for name in now:
+            if name != "data" and before[name] != now[name]:
+                raise ValueError(
+                    f"the checkpoint is of another run: its {name} is {before[name]}, that of "
+                    f"recipe.yaml is {now[name]}"
+                )
+        check_classes(classes, self.classes, "the run began with")
+        if images != len(self.examples["train"]):
+            raise ValueError(
+                f"the run began with {images} training images, now there are "
+                f"{len(self.examples['train'])}; to train on other data, start a new run"
+            )
 
     def _check_batch(self) -> None:
         size, parts = self.recipe.batch_size, self.recipe.accumulate
@@ -348,10 +383,3 @@ class Trainer:
 def _order(value: float) -> float:
     """NaN counts as the largest."""
     return value if value == value else float("inf")
-
-
-def _from_main(state: dict[str, Any] | None, accelerator: Accelerator) -> dict[str, Any]:
-    """What the main process has read, in every process."""
-    (state,) = broadcast_object_list([state])
-    assert state is not None
-    return state

@@ -10,7 +10,7 @@ from mdeq.data import write_image
 from mdeq.engine.bundle import LAST
 from mdeq.engine.devices import create_accelerator
 from mdeq.engine.journal import describe, spoken_time
-from mdeq.engine.recipe import Recipe
+from mdeq.engine.recipe import Recipe, read_yaml
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
 from mdeq.engine.trainer import Trainer
 
@@ -32,7 +32,10 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
     file = Path(folder) / RECIPE
     if not file.is_file():
         raise ValueError(f"{folder} holds no run: it has no {RECIPE}; nothing to resume")
-    recipe = Recipe.of(yaml.safe_load(file.read_text()))
+    try:
+        recipe = Recipe.of(read_yaml(file.read_text()))
+    except (yaml.YAMLError, TypeError, AttributeError) as error:
+        raise ValueError(f"{file} is damaged: {error}") from None
     if data is not None:
         recipe = replace(recipe, data=data)
     trainer = Trainer(recipe, create_accelerator())
