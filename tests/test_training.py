@@ -158,7 +158,7 @@ def test_an_evaluation_that_diverges_is_not_saved(
     run = tmp_path / "run"
     options = [*EXPLODING, "--evaluation.every", "1 steps"]
     assert call("train", "--output", run, *TINY, *options) == 1
-    assert "the loss on val is nan" in capsys.readouterr().err
+    assert "the val loss is not finite" in capsys.readouterr().err
     assert state(run)["progress"]["step"] == 1
 
 

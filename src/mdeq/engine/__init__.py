@@ -2,11 +2,12 @@
 
 from mdeq.engine.bundle import Bundle, open_bundle
 from mdeq.engine.devices import create_accelerator
+from mdeq.engine.divergence import DivergedError
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.prediction import Prediction, predict
 from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
-from mdeq.engine.trainer import DivergedError, Trainer
+from mdeq.engine.trainer import Trainer
 from mdeq.engine.training import figures_table, resume_run, start_run
 
 __all__ = [

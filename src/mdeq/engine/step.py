@@ -14,8 +14,8 @@ from mdeq.engine.devices import autocast
 from mdeq.engine.optimisation import gradient_norm
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.tasks import batch_accuracy, by_task, task_loss
-from mdeq.implicit import jacobian_norm
-from mdeq.models import Equilibrium
+from mdeq.implicit import Unrolled, jacobian_norm
+from mdeq.models import MDEQ, Equilibrium
 from mdeq.solvers import Solution
 
 
@@ -24,7 +24,8 @@ class Observed:
     """What a step of one process has seen: a tensor for every figure and part of the batch."""
 
     figures: dict[str, list[Tensor]] = field(default_factory=dict)
-    residuals: list[Tensor] = field(default_factory=list)
+    residuals: list[Tensor] = field(default_factory=list)  # of every sample
+    solved: bool = True  # by a solver with a chance to; not by a stack of f
 
     def add(self, name: str, value: Tensor) -> None:
         """Note a figure; the parts of a batch are averaged."""
@@ -71,7 +72,7 @@ def compute_gradient(
     track_scales: bool,
 ) -> Observed:
     """Fill the gradients with those of the mean loss of the batch, over all processes."""
-    observed = Observed()
+    observed = Observed(solved=_has_solver(accelerator.unwrap_model(model)))
     size = len(batch["image"]) // recipe.accumulate
     for part in range(recipe.accumulate):
         piece = {name: value[part * size : (part + 1) * size] for name, value in batch.items()}
@@ -81,6 +82,10 @@ def compute_gradient(
             accelerator.backward(loss / recipe.accumulate)
     observed.add("gradient", gradient_norm(model, recipe.optimiser.clip))
     return observed
+
+
+def _has_solver(model: MDEQ) -> bool:
+    return not isinstance(model.backward, Unrolled) and model.solver.max_steps > 1
 
 
 def _loss(

@@ -1,8 +1,4 @@
-"""The training loop: one for one device, many devices and many machines.
-
-Whatever is random in step k depends on the seed, k and the process alone, and the learning
-rate on k; so the state of a run is its weights, its optimiser and k.
-"""
+"""The training loop: one for one device, many devices and many machines."""
 
 import math
 import time
@@ -10,40 +6,27 @@ from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from accelerate import Accelerator
-from accelerate.utils import broadcast_object_list, set_seed
-from timm.utils.model_ema import ModelEmaV3
+from accelerate.utils import broadcast_object_list
 
-from mdeq.data import SPLITS, Batch, Order, Split, batches, derived_seed, open_split
+from mdeq.data import SPLITS, Batch, Order, Split, batches, open_split
 from mdeq.engine.bundle import BEST, LAST, Bundle, check_classes
 from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
+from mdeq.engine.divergence import ADVICE, DivergedError, Watch, describe_divergence
 from mdeq.engine.duration import in_steps
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun, Interruption
 from mdeq.engine.journal import Journal
-from mdeq.engine.optimisation import create_optimiser, create_schedule
+from mdeq.engine.learner import Learner
 from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
-from mdeq.engine.step import Observed, compute_gradient
-from mdeq.engine.synchronised import synchronise_norms
 from mdeq.engine.tasks import headline
-from mdeq.implicit import Unrolled
-from mdeq.models import MDEQ, load_exactly
 
 LOG_EVERY = 10  # steps
 DIVERGED = "diverged.ckpt"
-STUCK = 10  # steps in a row
-ADVICE = (
-    "Try a lower optimiser.lr, optimiser.clip 1, a longer shallow.length or softplus.length, a "
-    "jacobian_penalty, or a larger model.solver.max_steps."
-)
-
-
-class DivergedError(RuntimeError):
-    """Training cannot go on: the loss, the gradient or the equilibrium is not finite."""
 
 
 @dataclass
@@ -64,10 +47,7 @@ class Progress:
 
 
 class Trainer:
-    """Trains the model of a recipe in the folder of a run.
-
-    Only the main process has a run.
-    """
+    """Trains the model of a recipe in the folder of a run, which only the main process has."""
 
     def __init__(self, recipe: Recipe, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
@@ -76,72 +56,38 @@ class Trainer:
         config = recipe.model_config(labelled)
         self.classes = {task: labelled[task] for task in config.tasks}
         self.recipe = recipe = recipe.resolved(config, self.classes)
+        self.examples = {}
         with accelerator.main_process_first():  # which may download
-            self.examples = {
-                split: examples
-                for split in SPLITS
-                if (
-                    examples := open_split(
-                        source, split, recipe.data, training=split == "train", seed=recipe.seed
-                    )
-                )
-                is not None
-            }
+            for split in SPLITS:
+                varied = split == "train"
+                examples = open_split(source, split, recipe.data, training=varied, seed=recipe.seed)
+                if examples is not None:
+                    self.examples[split] = examples
         self._check_batch()
         self.steps_per_epoch = len(self.examples["train"]) // recipe.batch_size
         self.total = in_steps(recipe.length, self.steps_per_epoch)
-
-        set_seed(recipe.seed)
-        model = MDEQ(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
-        if recipe.channels_last:
-            model = model.to(memory_format=torch.channels_last)
-        if accelerator.num_processes > 1:
-            synchronise_norms(model)
-        if recipe.compile:
-            model.f.compile()
-        model.to(accelerator.device)
-        self.ema = None if recipe.ema is None else ModelEmaV3(model, recipe.ema, use_warmup=True)
-        self.model = model
-        self.wrapped = accelerator.prepare_model(model)
-        self.optimiser = create_optimiser(model, recipe.optimiser)
-        self.schedule = create_schedule(
-            self.optimiser,
-            warmup=in_steps(recipe.optimiser.warmup, self.steps_per_epoch),
-            total=self.total,
+        self.learner = Learner(
+            recipe, config, accelerator, total=self.total, steps_per_epoch=self.steps_per_epoch
         )
         self.progress = Progress()
-        self._stuck = 0  # steps in a row whose solve ended where it began
+        self.watch = Watch()
         self.run: Run | None = None
         self.journal = Journal(None)
-
-    @property
-    def evaluated_model(self) -> MDEQ:
-        """What is judged and saved: the averaged weights, where there is an average."""
-        return self.model if self.ema is None else self.ema.module
-
-    @property
-    def monitored(self) -> Split | None:
-        """The split that is looked at during training: test is only looked at, if need be."""
-        return next((split for split in SPLITS[1:] if split in self.examples), None)
 
     def enter(self, run: Run) -> None:
         """Write what there is to write into the folder of a run."""
         self.run, self.journal = run, Journal(run)
 
     def resume(self) -> None:
-        """Go on from the last whole checkpoint of the run."""
+        """Go on from the last whole checkpoint of the run, or from its beginning."""
         state: dict[str, Any] | None = None
         if self.run is not None:
             state = load_checkpoint(self.run.folder, self.journal.say)
         (state,) = broadcast_object_list([state])
-        if state is None:  # it was killed before it could save: begin again
-            return
-        self._check_same(state["recipe"], state["classes"], state["images"])
-        load_exactly(self.model, state["model"], "the checkpoint")
-        if self.ema is not None:
-            self.ema.module.load_state_dict(state["ema"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.progress = Progress(**state["progress"])
+        if state is not None:
+            self._check_same(state["recipe"], state["classes"], state["images"])
+            self.learner.load(state)
+            self.progress = Progress(**state["progress"])
         self.journal.rewind(self.progress.step, self.progress.evaluated)
 
     def train(self) -> None:
@@ -159,13 +105,12 @@ class Trainer:
             self.examples[split] = examples
         figures = self._evaluate(split, Interruption())
         assert figures is not None
-        parameters = sum(p.numel() for p in self.model.parameters())
         return {
             **figures,
             "split": split,
             "seconds": self.progress.seconds,
             "evaluation_seconds": figures["seconds"],
-            "parameters": parameters,
+            "parameters": sum(p.numel() for p in self.learner.model.parameters()),
         }
 
     def _train(self, stream: Iterator[Batch], interruption: Interruption) -> None:
@@ -180,13 +125,7 @@ class Trainer:
                 saved = time.monotonic()
             if step == self.total:
                 return
-            began = time.perf_counter()
-            figures, stop = self._step(next(stream), interruption.signal > 0)
-            seconds = time.perf_counter() - began
-            self.progress.seconds += seconds
-            figures["images_per_second"] = self.recipe.batch_size / seconds
-            self.journal.step(self.progress.step, figures, write=self._logged(step))
-            if stop:
+            if self._step(stream, interruption):
                 self._interrupt(interruption)
             if time.monotonic() - saved > 60 * self.recipe.save_minutes:
                 self._save()
@@ -206,62 +145,32 @@ class Trainer:
         cuda = accelerator.device.type == "cuda"
         return batches(self.examples["train"], order, workers=self.recipe.workers, pin_memory=cuda)
 
-    def _step(self, batch: Batch, stop: bool) -> tuple[dict[str, float], bool]:
-        """Take one step; its figures, and whether any process was told to stop."""
+    def _step(self, stream: Iterator[Batch], interruption: Interruption) -> bool:
+        """Take one step; whether any process was told to stop."""
         step = self.progress.step
-        torch.manual_seed(derived_seed(self.recipe.seed, step, self.accelerator.process_index))
-        self._set_phase(step)
-        self.schedule.step_update(step)
-        self.optimiser.zero_grad()
-        batch = self._on_device(batch)
-        observed = compute_gradient(
-            self.wrapped,
-            batch,
-            self.recipe,
-            accelerator=self.accelerator,
-            weights=self.recipe.tasks,
-            track_scales=self._logged(step),
-        )
-        figures, broken, stop = observed.reduced(self.accelerator, stop)
-        solved = not isinstance(self.model.backward, Unrolled) and self.model.solver.max_steps > 1
-        self._stuck = self._stuck + 1 if solved and figures["residual"] >= 1 else 0
-        if broken or self._stuck == STUCK:
-            self._diverged(batch, observed, figures)
-        self.optimiser.step()
+        began = time.perf_counter()
+        batch = next(stream)
+        logged = (step + 1) % LOG_EVERY == 0
+        source = self.examples["train"].source
+        observed = self.learner.look(step, batch, source, track_scales=logged)
+        figures, broken, stop = observed.reduced(self.accelerator, interruption.signal > 0)
+        if self.watch.diverged(observed, figures["residual"], broken=broken):
+            device = self.accelerator.device
+            ids = self.accelerator.gather(batch["id"].to(device)).tolist()
+            residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
+            self._diverge(describe_divergence(step + 1, figures, ids, residuals), ids)
+        self.learner.move(step)
         self.progress.step = step + 1
-        if self.ema is not None:
-            self.ema.update(self.model, step=step + 1)
-        figures["lr"] = self.optimiser.param_groups[0]["lr"]
-        return figures, stop
-
-    def _set_phase(self, step: int) -> None:
-        """The paper's phases: a shallow stack of f first, softplus in its blocks at first."""
-        shallow, softplus = self.recipe.shallow, self.recipe.softplus
-        if step < in_steps(shallow.length, self.steps_per_epoch):
-            self.model.backward = Unrolled(steps=shallow.steps)
-        else:
-            self.model.backward = self.model.config.backward
-        smooth = step < in_steps(softplus.length, self.steps_per_epoch)
-        self.model.set_softplus(softplus.beta if smooth else None)
-
-    def _logged(self, step: int) -> bool:
-        return (step + 1) % LOG_EVERY == 0
-
-    def _on_device(self, batch: Batch) -> Batch:
-        device = self.accelerator.device
-        moved = {name: value.to(device, non_blocking=True) for name, value in batch.items()}
-        dtype = next(self.model.parameters()).dtype
-        image = self.examples["train"].source.normalise(moved["image"], dtype)
-        if self.recipe.channels_last:
-            image = image.contiguous(memory_format=torch.channels_last)
-        return {**moved, "image": image}
+        seconds = time.perf_counter() - began
+        self.progress.seconds += seconds
+        figures["lr"] = self.learner.optimiser.param_groups[0]["lr"]
+        figures["images_per_second"] = self.recipe.batch_size / seconds
+        self.journal.step(step + 1, figures, write=logged)
+        return stop
 
     def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
-        # Judged as it will be used: by its equilibrium, whatever phase training is in.
-        self.model.backward = self.model.config.backward
-        self.model.set_softplus(None)
         return evaluate(
-            self.evaluated_model,
+            self.learner.judged,
             self.examples[split],
             self.classes,
             accelerator=self.accelerator,
@@ -274,18 +183,17 @@ class Trainer:
         )
 
     def _evaluate_and_save(self, interruption: Interruption) -> None:
-        split = self.monitored
-        better = split != "val"  # without a validation split nothing is chosen: best is last
+        """Evaluate on the validation split. Without one, look at the test split, choose nothing."""
+        split = next((split for split in SPLITS[1:] if split in self.examples), None)
+        better = split != "val"
         if split is not None:
             figures = self._evaluate(split, interruption)
             if figures is None:
                 self._interrupt(interruption)
-                return
             if not math.isfinite(figures["loss"]):
-                self._keep_diverged([])
-                raise DivergedError(
-                    f"training diverged before step {self.progress.step}: the loss on {split} is "
-                    f"{figures['loss']}. The last good checkpoint stays. {ADVICE}"
+                step = self.progress.step
+                self._diverge(
+                    f"training diverged before step {step}: the {split} loss is not finite.", []
                 )
             self.journal.evaluation(self.progress.step, split, figures)
             if split == "val" and headline(figures) > self.progress.best:
@@ -293,7 +201,7 @@ class Trainer:
         self.progress.evaluated = self.progress.step
         if self.run is not None:
             bundle = Bundle(
-                model=self.evaluated_model,
+                model=self.learner.judged,
                 dataset=self.recipe.dataset,
                 classes=self.classes,
                 tasks=self.recipe.tasks,
@@ -306,9 +214,7 @@ class Trainer:
 
     def _state(self) -> dict[str, Any]:
         return {
-            "model": self.model.state_dict(),
-            "ema": None if self.ema is None else self.ema.module.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            **self.learner.state(),
             "progress": asdict(self.progress),
             "recipe": self.recipe.to_yaml(),
             "classes": self.classes,
@@ -319,7 +225,8 @@ class Trainer:
         if self.run is not None:
             save_checkpoint(self.run.folder, self._state())
 
-    def _interrupt(self, interruption: Interruption) -> None:
+    def _interrupt(self, interruption: Interruption) -> NoReturn:
+        """Save, and say how to go on."""
         self._save()
         self.accelerator.wait_for_everyone()
         folder = self.run.folder if self.run is not None else "RUN"
@@ -329,25 +236,13 @@ class Trainer:
             interruption.signal or 15,
         )
 
-    def _diverged(self, batch: Batch, observed: Observed, figures: dict[str, float]) -> None:
-        """Say what is known, and keep the state beside the last good checkpoint."""
-        ids = self.accelerator.gather(batch["id"]).tolist()
-        residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
-        self._keep_diverged(ids)
-        worst = sorted(zip(residuals, ids, strict=True), key=lambda pair: -_order(pair[0]))
-        listed = ", ".join(f"{number} ({residual:.2g})" for residual, number in worst[:8])
-        where = "" if self.run is None else f" The state is in {self.run.file(DIVERGED)}."
-        raise DivergedError(
-            f"training diverged at step {self.progress.step + 1}: loss {figures['loss']:.3g}, "
-            f"gradient {figures['gradient']:.3g}, residual of f {figures['residual']:.3g}. "
-            f"Training samples of this batch, with the residual of each, worst first: {listed}"
-            f"{', ...' if len(worst) > 8 else ''}.{where} The last good checkpoint stays. "
-            f"{ADVICE}"
-        )
-
-    def _keep_diverged(self, ids: list[int]) -> None:
+    def _diverge(self, known: str, ids: list[int]) -> NoReturn:
+        """Keep the state, beside the last good checkpoint, and say what is known."""
         if self.run is not None:
-            write_checkpoint(self.run.file(DIVERGED), {**self._state(), "ids": ids})
+            file = self.run.file(DIVERGED)
+            write_checkpoint(file, {**self._state(), "ids": ids})
+            known += f" The state is in {file}, and the last good checkpoint stays."
+        raise DivergedError(f"{known} {ADVICE}")
 
     def _check_same(self, recipe: str, classes: dict[str, list[str]], images: int) -> None:
         """A run goes on as what it was: another model or other data would be another run."""
@@ -378,8 +273,3 @@ class Trainer:
             raise ValueError(
                 f"batch_size is {size}, but there are {available} images to train on; lower it"
             )
-
-
-def _order(value: float) -> float:
-    """NaN counts as the largest."""
-    return value if value == value else float("inf")

@@ -73,7 +73,7 @@ def figures_table(figures: dict[str, Any]) -> str:
 def _complete(trainer: Trainer) -> dict[str, Any]:
     accelerator, run, journal = trainer.accelerator, trainer.run, trainer.journal
     if run is not None:
-        parameters = sum(p.numel() for p in trainer.model.parameters())
+        parameters = sum(p.numel() for p in trainer.learner.model.parameters())
         journal.say(
             f"training {trainer.recipe.model['name']} ({parameters:,} parameters) on "
             f"{trainer.recipe.dataset['name']} for {trainer.total} steps of "
@@ -100,7 +100,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     save_summary(
         run.file(SUMMARY),
         list(run.records()),
-        trainer.evaluated_model.eval(),
+        trainer.learner.judged.eval(),
         examples,
         trainer.classes,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}: "

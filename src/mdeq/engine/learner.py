@@ -1,0 +1,114 @@
+"""What learns: the model with its optimiser, its average and its phases."""
+
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.utils import set_seed
+from timm.utils.model_ema import ModelEmaV3
+
+from mdeq.data import Batch, Source, derived_seed
+from mdeq.engine.duration import in_steps
+from mdeq.engine.optimisation import create_optimiser, create_schedule
+from mdeq.engine.recipe import Recipe
+from mdeq.engine.step import Observed, compute_gradient
+from mdeq.engine.synchronised import synchronise_norms
+from mdeq.implicit import Unrolled
+from mdeq.models import MDEQ, MDEQConfig, load_exactly
+
+
+class Learner:
+    """A model that follows the gradients of its recipe.
+
+    Whatever is random in step k depends on the seed, k and the process alone, and the learning
+    rate on k: there is no state but `state()`.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        config: MDEQConfig,
+        accelerator: Accelerator,
+        *,
+        total: int,
+        steps_per_epoch: int,
+    ) -> None:
+        self.recipe, self.accelerator, self.steps_per_epoch = recipe, accelerator, steps_per_epoch
+        set_seed(recipe.seed)
+        model = MDEQ(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
+        if recipe.channels_last:
+            model = model.to(memory_format=torch.channels_last)
+        if accelerator.num_processes > 1:
+            synchronise_norms(model)
+        if recipe.compile:
+            model.f.compile()
+        self.model = model.to(accelerator.device)
+        self.ema = None if recipe.ema is None else ModelEmaV3(model, recipe.ema, use_warmup=True)
+        self.wrapped = accelerator.prepare_model(model)
+        self.optimiser = create_optimiser(model, recipe.optimiser)
+        self.schedule = create_schedule(
+            self.optimiser,
+            warmup=in_steps(recipe.optimiser.warmup, steps_per_epoch),
+            total=total,
+        )
+
+    @property
+    def judged(self) -> MDEQ:
+        """The model as it will be used: the averaged weights, outside of any phase."""
+        if self.ema is not None:
+            averaged: MDEQ = self.ema.module
+            return averaged
+        self.model.backward = self.model.config.backward
+        self.model.set_softplus(None)
+        return self.model
+
+    def look(self, step: int, batch: Batch, source: Source, *, track_scales: bool) -> Observed:
+        """Compute the gradients of a step."""
+        torch.manual_seed(derived_seed(self.recipe.seed, step, self.accelerator.process_index))
+        self._enter_phase(step)
+        self.schedule.step_update(step)
+        self.optimiser.zero_grad()
+        weight = next(self.model.parameters())
+        batch = {name: value.to(weight.device, non_blocking=True) for name, value in batch.items()}
+        batch["image"] = source.normalise(batch["image"], weight.dtype)
+        if self.recipe.channels_last:
+            batch["image"] = batch["image"].contiguous(memory_format=torch.channels_last)
+        return compute_gradient(
+            self.wrapped,
+            batch,
+            self.recipe,
+            accelerator=self.accelerator,
+            weights=self.recipe.tasks,
+            track_scales=track_scales,
+        )
+
+    def move(self, step: int) -> None:
+        """Follow the gradients."""
+        self.optimiser.step()
+        if self.ema is not None:
+            self.ema.update(self.model, step=step + 1)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that a step depends on, besides its number."""
+        return {
+            "model": self.model.state_dict(),
+            "ema": None if self.ema is None else self.ema.module.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """The inverse of `state`."""
+        load_exactly(self.model, state["model"], "the checkpoint")
+        if self.ema is not None:
+            self.ema.module.load_state_dict(state["ema"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+    def _enter_phase(self, step: int) -> None:
+        """The paper's phases: a shallow stack of f first, softplus in its blocks at first."""
+        shallow, softplus = self.recipe.shallow, self.recipe.softplus
+        if step < in_steps(shallow.length, self.steps_per_epoch):
+            self.model.backward = Unrolled(steps=shallow.steps)
+        else:
+            self.model.backward = self.model.config.backward
+        smooth = step < in_steps(softplus.length, self.steps_per_epoch)
+        self.model.set_softplus(softplus.beta if smooth else None)
