@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.commands import TINY, assert_same_weights, call, finish, records, state, train
@@ -24,25 +25,34 @@ def test_two_processes_give_the_gradient_of_one(tmp_path: Path) -> None:
         assert torch.allclose(value, two[name], rtol=1e-6, atol=1e-6), name
 
 
-def test_two_processes_resume_exactly_and_count_uneven_data_once(tmp_path: Path) -> None:
-    exact = ["--workers", "1", "--ema", "0.9", "--dataset.val", "11", "--dataset.test", "9"]
-    whole = train(tmp_path, "whole", *exact, processes=2)
-    assert [r["val"]["examples"] for r in records(whole) if "val" in r] == [11] * 3
+@pytest.fixture(scope="module")
+def together(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes, evaluated on a number of images that they cannot share evenly."""
+    options = ["--workers", "1", "--ema", "0.9", "--dataset.val", "11", "--dataset.test", "9"]
+    return train(tmp_path_factory.mktemp("together"), "run", *options, processes=2)
+
+
+def test_two_processes_count_uneven_data_once(together: Path, tmp_path: Path) -> None:
+    evaluations = [record["val"] for record in records(together) if "val" in record]
+    assert [figures["examples"] for figures in evaluations] == [11] * 3
+    alone = tmp_path / "alone.json"
+    assert call("evaluate", together, "--split", "val", "--json", alone) == 0
+    figures = json.loads(alone.read_text())
+    for task in ("classification", "segmentation"):
+        assert figures[task] == evaluations[-1][task]
+    assert figures["loss"] == pytest.approx(evaluations[-1]["loss"], rel=1e-5)
+
+
+def test_two_processes_resume_exactly(together: Path, tmp_path: Path) -> None:
+    # As if everything after the checkpoint before the last had been lost.
     run = tmp_path / "run"
-    # Go back to the checkpoint before the last, as if the rest had been lost.
     run.mkdir()
-    (run / "recipe.yaml").write_bytes((whole / "recipe.yaml").read_bytes())
-    (run / "last.ckpt").write_bytes((whole / "previous.ckpt").read_bytes())
+    (run / "recipe.yaml").write_bytes((together / "recipe.yaml").read_bytes())
+    (run / "last.ckpt").write_bytes((together / "previous.ckpt").read_bytes())
     assert state(run)["progress"]["step"] == 8
     status, said = finish("train", "--resume", "run", cwd=tmp_path, processes=2)
     assert status == 0, said
-    assert_same_weights(whole, run)
-    one = tmp_path / "one.json"
-    assert call("evaluate", whole, "--split", "val", "--json", one) == 0
-    figures = json.loads(one.read_text())
-    together = [r["val"] for r in records(whole) if "val" in r][-1]
-    for task in ("classification", "segmentation"):
-        assert figures[task] == together[task]
+    assert_same_weights(together, run)
 
 
 def test_a_batch_that_processes_cannot_share_is_refused(tmp_path: Path) -> None:
