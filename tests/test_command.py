@@ -89,6 +89,8 @@ WRONG = {
     "no such recipe": (["train", "cifar-10"], "did you mean 'cifar10'"),
     "no such file": (["train", "mine.yaml"], "there is no recipe file mine.yaml"),
     "no such field": (["train", "--optimizer.lr", "1"], "did you mean 'optimiser'"),
+    "a field without its section": (["train", "--lr", "1"], "did you mean 'optimiser.lr'"),
+    "no number": (["train", "--optimiser.lr", "abc"], "optimiser.lr is 'abc'; expected float"),
     "no such subfield": (["train", "--optimiser.rl", "1"], "did you mean 'optimiser.lr'"),
     "no such model field": (["train", "--model.chanels", "[8]"], "did you mean 'channels'"),
     "no value": (["train", "--model.dropout"], "--model.dropout has no value"),

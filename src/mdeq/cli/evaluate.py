@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     figures["parameters"] = sum(p.numel() for p in model.parameters())
     figures["split"] = options.split
     if accelerator.is_main_process:
-        print(figures_table(figures))
+        print(figures_table(figures, bundle.classes))
         write_json(options.json, figures)
     accelerator.wait_for_everyone()
     accelerator.end_training()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,7 +36,18 @@ def parse(parser: ArgumentParser, arguments: list[str]) -> Namespace:
     try:
         return parser.parse_args(arguments)
     except ArgumentError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+        raise ValueError(plainly(error)) from None
+
+
+def plainly(error: ArgumentError) -> str:
+    """What the parser says, in one line and in our words."""
+    text = " ".join(str(error).split())
+    found = re.fullmatch(r'Parser key "(.+?)": Expected a (.+)\. Got value: (.*)', text)
+    if not found:
+        return text
+    name, kind, value = found.groups()
+    kind = re.sub(r"<class '(\w+)'>|typing\.", r"\1", kind)
+    return f"{name} is {value!r}; expected {kind}"
 
 
 def split_overrides(

@@ -13,6 +13,7 @@ from mdeq.cli.options import (
     create_parser,
     overridden,
     parse,
+    plainly,
     report,
     split_overrides,
     write_json,
@@ -72,7 +73,7 @@ def train_parser() -> ArgumentParser:
     """The options of the command, and of every field of a recipe."""
     parser = create_parser("train", DESCRIPTION, USAGE)
     parser.add_argument(
-        "recipe", nargs="?", help=f"A name of --list, or a YAML file; default: {DEFAULT}"
+        "recipe", nargs="?", help=f"A name of --list, or a YAML file; {DEFAULT} if left out"
     )
     parser.add_argument("--list", action="store_true", help="List the recipes")
     parser.add_argument("--output", type=str, help="Folder of the run; default: a new one in runs/")
@@ -98,7 +99,7 @@ def read_recipe(
     try:
         parser.parse_object(written)
     except ArgumentError as error:
-        raise ValueError(f"{file}: {' '.join(str(error).split())}") from None
+        raise ValueError(f"{file}: {plainly(error)}") from None
     parser.set_defaults(written)
     options = parse(parser, typed).as_dict()
     values = {f.name: options[f.name] for f in fields(Recipe)}
@@ -130,12 +131,19 @@ def _check_field(path: str, kind: str) -> None:
         if name not in types:
             before = ".".join([*trail, ""])
             choices = [before + choice for choice in types]
+            within = [f"{top}.{name}" for top, part in types.items() if name in _names(part)]
+            if within:
+                raise ValueError(f"unknown {kind} {path!r}; did you mean {within[0]!r}?")
             raise ValueError(unknown(kind, before + name, choices))
         section = types[name]
         trail.append(name)
     if is_dataclass(section):
         inside = ", ".join(f"{path}.{f.name}" for f in fields(section))
         raise ValueError(f"{path} is a section; expected its fields: {inside}")
+
+
+def _names(section: Any) -> list[str]:
+    return [f.name for f in fields(section)] if is_dataclass(section) else []
 
 
 def _paths(written: dict[str, Any], before: str = "") -> list[str]:

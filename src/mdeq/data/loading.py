@@ -4,6 +4,7 @@ No state is kept anywhere: a loader that begins at batch k yields what any other
 there on, whatever the number of workers. That is what makes a resumed run exact.
 """
 
+import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -129,7 +130,7 @@ def batches(
     loader = DataLoader(
         examples,
         batch_sampler=order,
-        num_workers=workers,
+        num_workers=min(workers, os.cpu_count() or 1),  # what they load does not depend on it
         collate_fn=_collate,
         pin_memory=pin_memory,
         generator=torch.Generator(),  # so that the global one is left alone

@@ -28,7 +28,6 @@ class Journal:
             self.run.keep_records(
                 lambda record: record["step"] <= (step if "train" in record else evaluated)
             )
-        self.say(f"going on from step {step}")
 
     def begin(self, step: int, total: int, steps_per_epoch: int) -> None:
         """Open the bar and the files."""
@@ -70,7 +69,7 @@ class Journal:
         self.board.flush()
         words = [f"epoch {self._epoch(step):.3g}", f"step {step}/{self._total}"]
         if mean:
-            words.append(f"loss {mean['loss']:.3f}")
+            words.append(f"mean loss {mean['loss']:.3f}")
         words += [f"{split} {text}" for text in describe(figures)]
         if mean:
             words.append(f"{mean['images_per_second']:.0f} images/s")

@@ -102,7 +102,8 @@ def _draw_losses(axes: Any, records: Sequence[dict[str, Any]]) -> None:
         if points:
             axes.plot(*zip(*points, strict=True), "o-", ms=3, label=split)
     axes.set(xlabel="step", ylabel="loss", title="Loss")
-    axes.legend(frameon=False)
+    if axes.lines:
+        axes.legend(frameon=False)
 
 
 def _draw_scores(axes: Any, records: Sequence[dict[str, Any]]) -> None:
@@ -118,7 +119,12 @@ def _draw_scores(axes: Any, records: Sequence[dict[str, Any]]) -> None:
             ]
             if points:
                 axes.plot(*zip(*points, strict=True), "o-", ms=3, label=f"{split} {name}")
-    axes.set(xlabel="step", ylabel="percent", title="Accuracy", ylim=(0, 100))
+    axes.set(
+        xlabel="step",
+        ylabel="percent",
+        title="Accuracy and mIoU" if len(axes.lines) > 1 else "Accuracy",
+        ylim=(0, 100),
+    )
     axes.grid(alpha=0.3)
     if axes.lines:
         axes.legend(frameon=False, loc="lower right")
@@ -162,5 +168,6 @@ def _draw_sample(
         )
     if "segmentation" in classes:
         column[1].imshow(overlay(picture, logits["segmentation"][index].argmax(dim=0)))
+        column[1].set_title("predicted mask" if index == 0 else "", fontsize=10)
     for axes in column:
         axes.set_axis_off()

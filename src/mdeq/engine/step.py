@@ -48,7 +48,7 @@ class Observed:
     def reduced(self, accelerator: Accelerator, stop: bool) -> tuple[dict[str, float], bool, bool]:
         """The means over all processes; whether any diverged; whether any was told to stop.
 
-        The only place where a step waits for the device.
+        But for the stop tests of the solvers, the only place where a step waits for the device.
         """
         values = [torch.stack(parts).mean() for parts in self.figures.values()]
         residual = torch.cat(self.residuals)

@@ -150,7 +150,7 @@ class Trainer:
         step = self.progress.step
         began = time.perf_counter()
         batch = next(stream)
-        logged = (step + 1) % LOG_EVERY == 0
+        logged = (step + 1) % LOG_EVERY == 0 or step + 1 == self.total
         source = self.examples["train"].source
         observed = self.learner.look(step, batch, source, track_scales=logged)
         figures, broken, stop = observed.reduced(self.accelerator, interruption.signal > 0)

@@ -1,5 +1,8 @@
 """A run from beginning to end, for the command line and for scripts."""
 
+import shutil
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,14 +48,14 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
     return _complete(trainer)
 
 
-def figures_table(figures: dict[str, Any]) -> str:
+def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> str:
     """The figures of an evaluation, one a line."""
-    rows = [("split", f"{figures['split']}, {figures['examples']:,} images")]
+    seen = " that it was trained on" if figures["split"] == "train" else ""
+    rows = [("split", f"{figures['split']}, {figures['examples']:,} images{seen}")]
     if "classification" in figures:
-        rows += [
-            (name, f"{100 * figures['classification'][key]:.2f} %")
-            for key, name in (("top1", "accuracy"), ("top5", "top-5 accuracy"))
-        ]
+        rows.append(("accuracy", f"{100 * figures['classification']['top1']:.2f} %"))
+        if len(classes["classification"]) > 5:
+            rows.append(("top-5 accuracy", f"{100 * figures['classification']['top5']:.2f} %"))
     if "segmentation" in figures:
         rows.append(("mIoU", f"{100 * figures['segmentation']['miou']:.2f} %"))
         rows += [
@@ -73,12 +76,7 @@ def figures_table(figures: dict[str, Any]) -> str:
 def _complete(trainer: Trainer) -> dict[str, Any]:
     accelerator, run, journal = trainer.accelerator, trainer.run, trainer.journal
     if run is not None:
-        parameters = sum(p.numel() for p in trainer.learner.model.parameters())
-        journal.say(
-            f"training {trainer.recipe.model['name']} ({parameters:,} parameters) on "
-            f"{trainer.recipe.dataset['name']} for {trainer.total} steps of "
-            f"{trainer.recipe.batch_size} images; everything goes into {run.folder}"
-        )
+        journal.say(_announcement(trainer, run))
     try:
         trainer.train()
         figures = trainer.test()
@@ -92,6 +90,23 @@ def _complete(trainer: Trainer) -> dict[str, Any]:
     return figures
 
 
+def _announcement(trainer: Trainer, run: Run) -> str:
+    done, total = trainer.progress.step, trainer.total
+    if done == total:
+        return f"the run in {run.folder} is finished, with {total} steps; evaluating it again"
+    parameters = sum(p.numel() for p in trainer.learner.model.parameters())
+    return (
+        f"training {trainer.recipe.model['name']} ({parameters:,} parameters) on "
+        f"{trainer.recipe.dataset['name']} for {total} steps of {trainer.recipe.batch_size} images"
+        f"{f', going on from step {done}' if done else ''}; everything goes into {run.folder}"
+    )
+
+
+def _command() -> str:
+    """How the user can call `mdeq`: by its name, if the shell finds it, or as it was called."""
+    return "mdeq" if shutil.which("mdeq") or Path(sys.argv[0]).name != "mdeq" else sys.argv[0]
+
+
 def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     """The table, the picture, a few images to try, and what to type next."""
     from mdeq.engine.pictures import save_summary  # matplotlib is slow to import
@@ -103,15 +118,15 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
         trainer.learner.judged.eval(),
         examples,
         trainer.classes,
-        f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}: "
-        + ", ".join(describe(figures)),
+        f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}, {figures['split']} "
+        "split: " + ", ".join(describe(figures)),
     )
     run.file(SAMPLES).mkdir(exist_ok=True)
     for index in range(min(4, len(examples))):
         image = examples[0, index]["image"]  # type: ignore[index]
         write_image(run.file(SAMPLES) / f"{index}.png", image)
     print()
-    print(figures_table(figures))
+    print(figures_table(figures, trainer.classes))
     print()
     for what, name in (
         ("picture", SUMMARY),
@@ -122,5 +137,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     ):
         print(f"{what:8} {run.file(name)}")
     print()
-    print(f"try it:           mdeq predict {run.folder} {run.file(SAMPLES) / '0.png'}")
-    print("on your images:   mdeq train folder --data DIR   (DIR/train/CLASS/*.jpg)")
+    mdeq = _command()
+    print(f"try it:          {mdeq} predict {run.folder} {run.file(SAMPLES) / '0.png'}")
+    if trainer.recipe.dataset["name"] == "shapes":
+        print(f"on your images:  {mdeq} train folder --data DIR   (DIR/train/CLASS/*.jpg)")
