@@ -71,6 +71,7 @@ class Trainer:
         )
         self.progress = Progress()
         self.watch = Watch()
+        self._latest: tuple[tuple[Split, int], dict[str, Any]] | None = None
         self.run: Run | None = None
         self.journal = Journal(None)
 
@@ -169,7 +170,10 @@ class Trainer:
         return stop
 
     def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
-        return evaluate(
+        now = (split, self.progress.step)
+        if self._latest and self._latest[0] == now:  # the end of training, without a val split
+            return self._latest[1]
+        figures = evaluate(
             self.learner.judged,
             self.examples[split],
             self.classes,
@@ -181,6 +185,8 @@ class Trainer:
             name=split,
             stopped=lambda: interruption.signal > 0,
         )
+        self._latest = None if figures is None else (now, figures)
+        return figures
 
     def _evaluate_and_save(self, interruption: Interruption) -> None:
         """Evaluate on the validation split. Without one, look at the test split, choose nothing."""
