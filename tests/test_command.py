@@ -58,9 +58,12 @@ class TestAnswers:
         noise = np.random.default_rng(0).integers(0, 255, (40, 30), np.uint8)
         Image.fromarray(noise).save("grey.png")
         shutil.copy(run / "samples/0.png", "shape.png")
-        assert call("predict", run, "grey.png", "shape.png", "--json", "p.json", "--top", 2) == 0
+        Path("folder").mkdir()
+        shutil.copy("shape.png", "folder/another.png")
+        options = ["--json", "p.json", "--top", 2]
+        assert call("predict", run, "grey.png", "shape.png", "folder", *options) == 0
         images = json.loads(Path("p.json").read_text())["images"]
-        assert [image["file"] for image in images] == ["grey.png", "shape.png"]
+        assert [i["file"] for i in images] == ["grey.png", "shape.png", "folder/another.png"]
         for image in images:
             assert len(image["classification"]) == 2
             assert sum(image["segmentation"]["share"].values()) == pytest.approx(1, abs=1e-5)
@@ -107,6 +110,7 @@ WRONG = {
     "no such option": (["evaluate", ".", "--batchsize", "3"], "did you mean '--batch-size'"),
     "no arguments": (["evaluate"], "model"),
     "no image": (["predict", "RUN", "none.png"], "there is no file none.png"),
+    "no images": (["predict", "RUN", "."], "the folder . has no images"),
     "broken image": (["predict", "RUN", "broken.png"], "broken.png cannot be read"),
     "model without its field": (["train", "--model", "mdeq_cifar10"], "--model.name mdeq_cifar10"),
     "json is a folder": (["models", "--json", "."], "it is a folder"),
@@ -119,7 +123,8 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_a_mistake_exits_with_2_and_one_line(run: Path, capsys: Said, case: str) -> None:
     arguments, message = WRONG[case]
-    Path("broken.png").write_bytes(b"no image")
+    if "broken" in case:
+        Path("broken.png").write_bytes(b"no image")
     assert call(*(run if a == "RUN" else a for a in arguments)) == 2
     said = capsys.readouterr().err
     assert message in said

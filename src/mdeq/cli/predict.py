@@ -11,6 +11,7 @@ from mdeq.cli.options import (
     split_overrides,
     write_json,
 )
+from mdeq.data import SUFFIXES
 from mdeq.engine import open_bundle, predict
 from mdeq.engine.pictures import save_overlay
 
@@ -23,7 +24,7 @@ def main(arguments: list[str]) -> int:
     arguments, overrides = split_overrides(arguments, ("solver",))
     parser = create_parser("predict", DESCRIPTION)
     parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
-    parser.add_argument("images", nargs="+", help="Image files")
+    parser.add_argument("images", nargs="+", help="Image files, or folders of them")
     parser.add_argument("--top", type=int, default=3, help="How many classes to print")
     parser.add_argument("--output", type=str, default="predictions", help="Folder for the overlays")
     parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
@@ -35,7 +36,7 @@ def main(arguments: list[str]) -> int:
     bundle.model.solver = overridden({}, overrides).get("solver", {})
     folder = Path(options.output)
     rows: list[dict[str, Any]] = []
-    for file in options.images:
+    for file in _files(options.images):
         prediction = predict(bundle, file)
         row: dict[str, Any] = {"file": file}
         if prediction.probabilities is not None:
@@ -60,6 +61,20 @@ def main(arguments: list[str]) -> int:
         print(_line(row))
     write_json(options.json, {"images": rows})
     return 0
+
+
+def _files(names: list[str]) -> list[str]:
+    """The files, and the image files in the folders, in order."""
+    files: list[str] = []
+    for name in names:
+        if Path(name).is_dir():
+            inside = [str(f) for f in sorted(Path(name).iterdir()) if f.suffix.lower() in SUFFIXES]
+            if not inside:
+                raise ValueError(f"the folder {name} has no images: no {', '.join(SUFFIXES)} file")
+            files += inside
+        else:
+            files.append(name)
+    return files
 
 
 def _overlay_file(folder: Path, image: str, rows: list[dict[str, Any]]) -> Path:

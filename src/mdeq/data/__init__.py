@@ -1,7 +1,7 @@
 """Images and their labels: generated, from CIFAR-10, from ImageNet, or from your folders."""
 
 from mdeq.data.errors import DataError
-from mdeq.data.images import read_image, write_image
+from mdeq.data.images import SUFFIXES, read_image, write_image
 from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed, open_split
 from mdeq.data.registry import SOURCES, create_source
 from mdeq.data.source import SPLITS, Source, Split
@@ -9,6 +9,7 @@ from mdeq.data.source import SPLITS, Source, Split
 __all__ = [
     "SOURCES",
     "SPLITS",
+    "SUFFIXES",
     "Batch",
     "DataError",
     "Examples",

@@ -6,11 +6,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
-from torchvision.datasets.folder import IMG_EXTENSIONS, make_dataset
+from torchvision.datasets.folder import make_dataset
 from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
-from mdeq.data.images import read_image
+from mdeq.data.images import SUFFIXES, read_image
 from mdeq.data.source import Sample, Samples, Source, Split
 from mdeq.data.transforms import centred, cropped_and_flipped
 
@@ -125,7 +125,7 @@ def _listed(folder: Path, names: list[str]) -> list[tuple[str, int]]:
     if strange:
         raise DataError(f"{folder} has {strange[0]}/, which is no class of the training split")
     indices = {name: k for k, name in enumerate(names)}
-    files = make_dataset(folder, indices, extensions=IMG_EXTENSIONS, allow_empty=True)
+    files = make_dataset(folder, indices, extensions=SUFFIXES, allow_empty=True)
     if not files:
-        raise DataError(f"{folder} has no images; expected {', '.join(IMG_EXTENSIONS)} files")
+        raise DataError(f"{folder} has no images; expected {', '.join(SUFFIXES)} files")
     return list(files)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from mdeq.data.errors import DataError
 
+SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+
 
 def read_image(file: str | Path) -> Tensor:
     """An image file as a tensor (3, H, W) of bytes, upright, transparency laid on white."""
