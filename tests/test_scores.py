@@ -58,6 +58,11 @@ def test_scores_of_uneven_batches_are_those_of_all_their_samples() -> None:
     assert figures["segmentation"]["miou"] == pytest.approx(torch.stack(iou).mean().item())
     assert list(figures["segmentation"]["iou"]) == CLASSES["segmentation"]
     assert figures["segmentation"]["iou"]["z"] == 0
+    everything = torch.cat([x["classification"] for x, _ in parts])
+    pixels = torch.cat([x["segmentation"] for x, _ in parts])
+    loss = torch.nn.functional.cross_entropy(everything, labels)
+    loss += torch.nn.functional.cross_entropy(pixels, truth, ignore_index=IGNORED)
+    assert figures["loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert figures["equilibrium"]["steps"] == 7
     assert figures["equilibrium"]["converged"] == pytest.approx(5 / 9)
 

@@ -71,7 +71,8 @@ class Scores:
         size = len(batch["image"])
         for task in self.classes:
             target = batch[task]
-            self.losses[task].update(task_loss(task, logits[task], target), weight=size)
+            # Once for every image: without its check for NaN, MeanMetric ignores weights.
+            self.losses[task].update(task_loss(task, logits[task], target).expand(size))
             if task == "classification":
                 for metric in self.top.values():
                     metric.update(logits[task], target)
