@@ -1,7 +1,7 @@
 """The residual block of one scale."""
 
 from torch import Tensor, nn
-from torch.nn.functional import relu
+from torch.nn.functional import relu_
 
 from mdeq.nn.convolution import conv
 from mdeq.nn.dropout import VariationalDropout2d
@@ -31,7 +31,8 @@ class ResidualBlock(nn.Module):
 
     def forward(self, z: Tensor, x: Tensor | None = None) -> Tensor:
         """z^+ from z, and at the finest scale from the injection x."""
-        inner = self.dropout(self.conv2(relu(self.norm1(self.conv1(z)))))
+        # What a norm returns, nobody else needs, not even its own backward: overwrite it.
+        inner = self.dropout(self.conv2(relu_(self.norm1(self.conv1(z)))))
         z_hat = self.norm2(inner if x is None else inner + x)
-        out: Tensor = self.norm3(self.rectifier(z_hat + z))
+        out: Tensor = self.norm3(self.rectifier(z_hat.add_(z)))
         return out

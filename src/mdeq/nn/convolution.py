@@ -23,8 +23,11 @@ class WeightNormConv2d(nn.Module):
         self.register_buffer("weight", None, persistent=False)
 
     def normalised(self) -> Tensor:
-        """The weight in force."""
-        return torch._weight_norm(self.weight_v, self.weight_g, 0)
+        """The weight in force, in the memory format of `weight_v`."""
+        weight = torch._weight_norm(self.weight_v, self.weight_g, 0)
+        if self.weight_v.is_contiguous():
+            return weight
+        return weight.contiguous(memory_format=torch.channels_last)
 
     @torch.no_grad()
     def set_weight(self, weight: Tensor) -> None:

@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Literal
 
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, relu
+from torch.nn.functional import interpolate, relu_
 
 from mdeq.nn.convolution import conv
 from mdeq.nn.nonlinearity import Rectifier
@@ -52,7 +52,7 @@ class Downsample(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Halve as often as it takes, with a ReLU between consecutive steps."""
         for index, step in enumerate(self.steps):
-            z = step(relu(z) if index else z)
+            z = step(relu_(z) if index else z)
         return z
 
 
@@ -118,9 +118,9 @@ class Fusion(nn.Module):
         mixed = []
         for j, into_j in enumerate(self.paths):
             assert isinstance(into_j, nn.ModuleDict)
-            total = z[j]
+            total = z[j].clone()
             for source, path in into_j.items():
                 i = int(source)
-                total = total + (path(z[i]) if i < j else path(z[i], total.shape[2:]))
+                total += path(z[i]) if i < j else path(z[i], total.shape[2:])
             mixed.append(self.post[j](self.rectifiers[j](total)))
         return mixed

@@ -1,7 +1,7 @@
 """The nonlinearity that can start out smooth."""
 
 from torch import Tensor, nn
-from torch.nn.functional import relu, softplus
+from torch.nn.functional import relu_, softplus
 
 
 class Rectifier(nn.Module):
@@ -16,8 +16,8 @@ class Rectifier(nn.Module):
         self.beta: float | None = None  # None: ReLU
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rectify."""
-        return relu(x) if self.beta is None else softplus(x, beta=self.beta)
+        """Rectify; x may be overwritten."""
+        return relu_(x) if self.beta is None else softplus(x, beta=self.beta)
 
     def extra_repr(self) -> str:
         """Say which of the two it is."""

@@ -25,32 +25,31 @@ class Anderson:
         capacity = min(memory or max_steps, max(1, max_steps - 1))
         self.ridge = ridge
         self.evaluations = 0
-        self.f_differences = z0.new_empty(batch, capacity, features)  # rings
-        self.r_differences = torch.empty_like(self.f_differences)
+        self.capacity = capacity
+        # Rings of differences, and behind those that are stored a place for f(z) and r
+        # themselves: the passes over the differences take them along.
+        self.f_slots = z0.new_empty(batch, capacity + 1, features)
+        self.r_slots = torch.empty_like(self.f_slots)
         self.gram = z0.new_zeros(batch, capacity, capacity)
 
     def __call__(self, z: Tensor, fz: Tensor, r: Tensor) -> Tensor:
         """Propose f(z) - dF c."""
-        z_next = fz if self.evaluations == 0 else self._mix(fz, r)
-        # The slot of the next difference holds its first half until the second is known.
-        slot = self.evaluations % self.f_differences.shape[1]
-        self.f_differences[:, slot] = fz
-        self.r_differences[:, slot] = r
+        stored = min(self.evaluations, self.capacity)
+        newest = (self.evaluations - 1) % self.capacity
+        before = min(self.evaluations - 1, self.capacity)
+        for slots, value in ((self.f_slots, fz), (self.r_slots, r)):
+            if stored:
+                torch.sub(value, slots[:, before], out=slots[:, newest])
+            slots[:, stored] = value
         self.evaluations += 1
-        return z_next
+        return self._mix(stored, newest) if stored else fz
 
-    def _mix(self, fz: Tensor, r: Tensor) -> Tensor:
-        capacity = self.f_differences.shape[1]
-        slot = (self.evaluations - 1) % capacity
-        stored = min(self.evaluations, capacity)
-        for difference, value in ((self.f_differences, fz), (self.r_differences, r)):
-            torch.sub(value, difference[:, slot], out=difference[:, slot])
-        r_differences = self.r_differences[:, :stored]
-
-        rows = torch.stack([r_differences[:, slot], r], dim=1)
-        new_row, target = torch.bmm(rows, r_differences.mT).unbind(dim=1)
-        self.gram[:, slot, :stored] = new_row
-        self.gram[:, :stored, slot] = new_row
+    def _mix(self, stored: int, newest: int) -> Tensor:
+        newest_and_r = self.r_slots[:, newest : stored + 1 : stored - newest]
+        products = torch.bmm(newest_and_r, self.r_slots[:, :stored].mT)
+        new_row, target = products.unbind(dim=1)
+        self.gram[:, newest, :stored] = new_row
+        self.gram[:, :stored, newest] = new_row
 
         gram = self.gram[:, :stored, :stored]
         square = gram.diagonal(dim1=1, dim2=2)
@@ -60,6 +59,5 @@ class Anderson:
         factor, failed = torch.linalg.cholesky_ex(system)
         solved = torch.cholesky_solve((target * scale)[:, :, None], factor)[:, :, 0]
         c = torch.where((failed == 0)[:, None] & solved.isfinite(), solved * scale, 0)
-        return torch.baddbmm(fz[:, None], c[:, None], self.f_differences[:, :stored], alpha=-1)[
-            :, 0
-        ]
+        coefficients = torch.nn.functional.pad(-c, (0, 1), value=1)
+        return torch.bmm(coefficients[:, None], self.f_slots[:, : stored + 1])[:, 0]

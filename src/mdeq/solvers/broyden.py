@@ -13,7 +13,7 @@ r = g(z_{n+1}) the factors unwind, oldest first, into
     t_j = d_j . (r + sum_{i<j} t_i (d_{i+1} - (1 - alpha) d_i)) / |d_j|^2,  j = 0 ... n
     d_{n+1} = (r + sum_{k<=n} (t_{k-1} - (1 - alpha) t_k) d_k) / (1 - t_n),
 
-a triangular system in the products d_j . r and d_i . d_j. An iteration is two
+a triangular system in the products d_j . r and d_i . d_j. An iteration is three
 passes over the stored directions; everything else is m-by-m.
 
 Full memory: the factors of the newest m directions are kept and the oldest is
@@ -66,13 +66,14 @@ class Broyden:
         directions = self.directions[:, :stored]
         backtrack = 1 - self.alpha
 
-        # One pass gives d_j . r, and d_j . d_n of the direction that came last. (A recurrence
-        # would give the latter for nothing, but its errors grow from step to step. And rows
-        # times a matrix: the column form of the same product is ten times slower on CPU.)
-        rows = torch.stack([directions[:, newest], r], dim=1)
-        by_age = torch.bmm(rows, directions.mT).roll(-(newest + 1), dims=2)
-        self._record(by_age[:, 0])
-        products = by_age[:, 1]
+        # d_j . d_n of the direction that came last, and d_j . r. (A recurrence would give the
+        # former for nothing, but its errors grow from step to step. And rows times a matrix: the
+        # column form of the same product is ten times slower on CPU.)
+        of_newest, products = (
+            torch.bmm(row[:, None], directions.mT)[:, 0].roll(-(newest + 1), dims=1)
+            for row in (directions[:, newest], r)
+        )
+        self._record(of_newest)
         gram, weights = self.gram[:, :stored, :stored], self.weights[:, :stored]
 
         coupling = torch.zeros_like(gram)

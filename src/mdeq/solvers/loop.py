@@ -12,7 +12,8 @@ from mdeq.solvers.state import FlatMap
 Stop = Literal["relative", "absolute"]
 
 Propose = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""A solver's part: from z, f(z) and f(z) - z, all (B, D), where to evaluate f next."""
+"""A solver's part: from z, f(z) and f(z) - z, all (B, D), where to evaluate f next: a
+tensor that it will not change again."""
 
 
 def residual_norm(fz: Tensor, r: Tensor, stop: Stop) -> Tensor:
@@ -54,12 +55,13 @@ def iterate(
     once every `check_every` evaluations; the answer does not depend on it.
     """
     z = best = z0
-    lowest = residual = z0.new_full((len(z0),), torch.inf)
+    batch = len(z0)
+    lowest = residual = z0.new_full((batch,), torch.inf)
     moving = torch.ones_like(lowest, dtype=torch.bool)
     steps = torch.zeros_like(lowest, dtype=torch.int64)
     trace = []
     sizes = scale_sizes or []
-    change = z0.new_zeros(len(z0), len(sizes))
+    change = z0.new_zeros(batch, len(sizes))
     changes = [change.new_empty(0, *change.shape)]
     for step in range(1, max_steps + 1):
         fz = f(z)
@@ -67,11 +69,17 @@ def iterate(
         residual = torch.where(moving, residual_norm(fz, r, stop), residual)
         trace.append(residual)
         steps += moving
-        # torch.where, never a product of masks: 0 * nan would be nan.
-        best = torch.where((moving & (residual < lowest))[:, None], z, best)
+        better = moving & (residual < lowest)
         lowest = torch.minimum(lowest, residual)
         moving = moving & (residual > tol) & residual.isfinite()
-        if step == max_steps or (step % check_every == 0 and not moving.any()):
+        improved = remaining = None  # how many samples; not known between stop tests
+        if step < max_steps and step % check_every == 0:
+            # The stop test waits for the device, so it asks for both at once. Where all samples
+            # are alike, nothing has to be chosen sample by sample.
+            both = better.sum() * (batch + 1) + moving.sum()
+            improved, remaining = divmod(int(both), batch + 1)
+        best = z if improved == batch else choose(better, z, best)
+        if step == max_steps or remaining == 0:
             break
         proposal = propose(z, fz, r)
         if not isinstance(proposal, Tensor) or proposal.shape != z.shape:
@@ -79,7 +87,7 @@ def iterate(
             raise ValueError(
                 f"the solver proposed {found}; expected a tensor {tuple(z.shape)}, the next iterate"
             )
-        z_next = torch.where(moving[:, None], proposal, best)
+        z_next = proposal if remaining == batch else choose(moving, proposal, best)
         if sizes:
             change = torch.where(moving[:, None], scale_change(z, z_next, sizes), change)
             changes.append(change[None])
@@ -92,6 +100,11 @@ def iterate(
         trace=torch.stack(trace),
         scale_changes=torch.cat(changes) if sizes else None,
     )
+
+
+def choose(samples: Tensor, yes: Tensor, no: Tensor) -> Tensor:
+    """Of every sample the one state or the other; never a product of masks: 0 * nan is nan."""
+    return torch.where(samples[:, None], yes, no)
 
 
 def scale_change(z: Tensor, z_next: Tensor, sizes: list[int]) -> Tensor:
