@@ -16,6 +16,7 @@ COMMANDS = {
     "evaluate": "measure a trained model on data it has not seen",
     "predict": "classify and segment image files with a trained model",
     "models": "list the models, with their sizes",
+    "bench": "measure models side by side: time, memory, and where they go",
 }
 
 HELP = f"""usage: mdeq COMMAND ...
@@ -52,6 +53,7 @@ def run(arguments: list[str]) -> int:
         hint = f"did you mean {near[0]!r}? " if near else ""
         return _fail("mdeq", f"unknown command {command!r}; {hint}choices: {', '.join(COMMANDS)}")
     warnings.showwarning = _note
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler, which bench uses, is talkative
     try:
         return int(importlib.import_module(f"mdeq.cli.{command}").main(rest))
     except BrokenPipeError:  # the reader of our output has left

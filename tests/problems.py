@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -95,3 +96,18 @@ class ConvNet(nn.Module):
     def zeros(self, x: Tensor) -> list[Tensor]:
         batch, _, height, width = x.shape
         return [torch.zeros_like(x), x.new_zeros(batch, 3, height // 2, width // 2)]
+
+
+@torch.no_grad()
+def contract(model: Any) -> Any:
+    """Weaken all that depends on z against what comes from x, so that f has one fixed point."""
+    f = model.f
+    f.blocks[0].conv2.weight_g.mul_(0.1)
+    for block in f.blocks[1:]:
+        block.norm3.weight.mul_(0.1)
+    for j, paths in enumerate(f.fusion.paths):
+        f.fusion.post[j].norm.weight.mul_(0.1)
+        for i, path in paths.items():
+            if int(i) > j:
+                path.matched.norm.weight.mul_(0.1)
+    return model

@@ -18,6 +18,7 @@ LAYERS = [
     "models",
     "data",
     "engine",
+    "bench",
     "cli",
 ]  # each may import those before it, and itself
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, group_norm
 
 import mdeq
-from mdeq.models import PRESETS, MDEQConfig
+from mdeq.models import NETWORKS, PRESETS, MDEQConfig
+from tests.problems import contract
 
 # The paper's sizes; None: reported against, not matched (docs/models.md).
 SIZES: dict[str, int | None] = {
@@ -101,21 +102,6 @@ def tiny(**overrides: object) -> mdeq.MDEQ:
     """A tiny model of three scales."""
     settings = {"channels": (4, 8, 4), "groups": 2, "expansion": 2, "head_channels": (2, 2, 2)}
     return mdeq.create_model("mdeq_cifar10_small", head_width=8, **{**settings, **overrides})
-
-
-@torch.no_grad()
-def contract(model: mdeq.MDEQ) -> mdeq.MDEQ:
-    """Weaken all that depends on z against what comes from x, so that f has one fixed point."""
-    f = model.f
-    f.blocks[0].conv2.weight_g.mul_(0.1)
-    for block in f.blocks[1:]:
-        block.norm3.weight.mul_(0.1)
-    for j, paths in enumerate(f.fusion.paths):
-        f.fusion.post[j].norm.weight.mul_(0.1)
-        for i, path in paths.items():
-            if int(i) > j:
-                path.matched.norm.weight.mul_(0.1)
-    return model
 
 
 def test_gradients_equal_those_of_400_unrolled_steps() -> None:
@@ -521,7 +507,7 @@ def test_wrong_images(images: Tensor, message: str) -> None:
 
 def test_names_can_be_listed_by_pattern() -> None:
     assert mdeq.list_models("deq_*") == ["deq_cifar10_small", "deq_imagenet_small"]
-    assert set(mdeq.list_models()) == set(PRESETS)
+    assert set(mdeq.list_models()) == {*PRESETS, *NETWORKS}
 
 
 def test_timm_knows_the_stride_of_the_stem() -> None:

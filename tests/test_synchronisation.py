@@ -124,3 +124,17 @@ def test_cuda_itself_sees_no_synchronisation() -> None:
             z.sum().backward()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_the_product_with_zero_is_not_computed() -> None:
+    """A backward solve of 5 evaluations, the first at zero: 4 products, and the last pass."""
+    x = torch.randn(3, 4, requires_grad=True)
+    z, _ = mdeq.fixed_point(
+        lambda z: torch.sin(0.5 * z + x),
+        torch.zeros(3, 4),
+        backward={"tol": 1e-30, "max_steps": 5},
+        on_failure="ignore",
+    )
+    with CountWaits() as count:
+        z.sum().backward()
+    assert count.operations["aten.cos"] == 5

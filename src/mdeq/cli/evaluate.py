@@ -10,6 +10,7 @@ from mdeq.cli.options import (
 )
 from mdeq.data import SPLITS
 from mdeq.engine import create_accelerator, evaluate, figures_table, open_bundle
+from mdeq.models import MDEQ
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
 --solver.max_steps 8 change how the equilibrium is found."""
@@ -38,7 +39,10 @@ def main(arguments: list[str]) -> int:
     examples = bundle.examples(options.split, options.data)
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
-    model.solver = overridden({}, overrides).get("solver", {})
+    if isinstance(model, MDEQ):
+        model.solver = overridden({}, overrides).get("solver", {})
+    elif overrides:
+        raise ValueError("this model has no solver; leave the options for it out")
     figures = evaluate(
         model,
         examples,

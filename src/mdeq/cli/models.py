@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from mdeq.cli.options import check_json, create_parser, parse, write_json
-from mdeq.models import MDEQ, PRESETS, list_models
+from mdeq.models import build, configure, list_models
 from mdeq.solvers import unknown
 
 
@@ -18,12 +18,12 @@ def main(arguments: list[str]) -> int:
     check_json(options.json)
     names = list_models(options.pattern)
     if not names:
-        raise ValueError(unknown("model", options.pattern, PRESETS))
+        raise ValueError(unknown("model", options.pattern, list_models()))
     rows: list[dict[str, Any]] = []
     for name in names:
-        config = PRESETS[name]
+        config = configure(name)
         with torch.device("meta"):
-            parameters = sum(p.numel() for p in MDEQ(config).parameters())
+            parameters = sum(p.numel() for p in build(config).parameters())
         rows.append(
             {
                 "name": name,

@@ -56,7 +56,8 @@ def main(arguments: list[str]) -> int:
                 "overlay": str(target),
                 "share": dict(zip(names, shares.tolist(), strict=True)),
             }
-        row["residual"], row["steps"] = prediction.residual, prediction.steps
+        if prediction.residual is not None:
+            row["residual"], row["steps"] = prediction.residual, prediction.steps
         rows.append(row)
         print(_line(row))
     write_json(options.json, {"images": rows})
@@ -101,5 +102,6 @@ def _line(row: dict[str, Any]) -> str:
         )
     if "segmentation" in row:
         words.append(f"-> {row['segmentation']['overlay']}")
-    words.append(f"(residual {row['residual']:.2g} after {row['steps']} evaluations of f)")
+    if "residual" in row:
+        words.append(f"(residual {row['residual']:.2g} after {row['steps']} evaluations of f)")
     return " ".join(words)

@@ -7,6 +7,7 @@ from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.prediction import Prediction, predict
 from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
+from mdeq.engine.tasks import by_task, task_loss
 from mdeq.engine.trainer import Trainer
 from mdeq.engine.training import figures_table, resume_run, start_run
 
@@ -17,6 +18,7 @@ __all__ = [
     "Prediction",
     "Recipe",
     "Trainer",
+    "by_task",
     "create_accelerator",
     "evaluate",
     "figures_table",
@@ -27,4 +29,5 @@ __all__ = [
     "recipe_file",
     "resume_run",
     "start_run",
+    "task_loss",
 ]

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from mdeq.data import Examples, Source, Split, create_source, open_split
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
-from mdeq.models import MDEQ, load
+from mdeq.models import Model, load
 
 DATA = "data.json"
 LAST = "last"
@@ -35,7 +35,7 @@ class Bundle:
         data: The folder that its data were in, if any.
     """
 
-    model: MDEQ
+    model: Model
     dataset: Mapping[str, Any]
     classes: Mapping[str, list[str]]
     tasks: Mapping[str, float]

@@ -12,13 +12,13 @@ from tqdm import tqdm
 from mdeq.data import Examples, Once, batches
 from mdeq.engine.devices import autocast
 from mdeq.engine.tasks import Scores, by_task
-from mdeq.models import MDEQ
+from mdeq.models import MDEQ, Model
 from mdeq.solvers import Solution
 
 
 @torch.no_grad()
 def evaluate(
-    model: MDEQ,
+    model: Model,
     examples: Examples,
     classes: Mapping[str, list[str]],
     *,
@@ -46,6 +46,9 @@ def evaluate(
     )
     weight = next(model.parameters())
     solutions: list[Solution[Any]] = []
+    how: dict[str, Any] = {}
+    if isinstance(model, MDEQ):
+        how["on_equilibrium"] = lambda equilibrium: solutions.append(equilibrium.solution)
     hidden = None if accelerator.is_main_process else True  # None: where there is no terminal
     with (
         closing(batches(examples, order, workers=workers)) as stream,
@@ -56,11 +59,8 @@ def evaluate(
                 break
             batch = {key: value.to(weight.device) for key, value in batch.items()}
             with autocast(weight.device, precision):
-                output = model(
-                    examples.source.normalise(batch["image"], weight.dtype),
-                    on_equilibrium=lambda equilibrium: solutions.append(equilibrium.solution),
-                )
-            scores.update(by_task(output, classes), batch, solutions.pop())
+                output = model(examples.source.normalise(batch["image"], weight.dtype), **how)
+            scores.update(by_task(output, classes), batch, solutions.pop() if solutions else None)
     model.train(was_training)
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None

@@ -49,7 +49,7 @@ class Journal:
             self._since[name].append(value)
         shown = {"loss": figures["loss"]}
         shown |= {name.split("_")[0]: figures[name] for name in figures if "accuracy" in name}
-        shown |= {"evaluations": figures["evaluations"], "residual": figures["residual"]}
+        shown |= {name: figures[name] for name in ("evaluations", "residual") if name in figures}
         self.bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
         self.bar.update()
         if write:
@@ -95,8 +95,11 @@ def describe(figures: dict[str, Any]) -> list[str]:
         words.append(f"accuracy {100 * figures['classification']['top1']:.1f} %")
     if "segmentation" in figures:
         words.append(f"mIoU {100 * figures['segmentation']['miou']:.1f} %")
-    solver = figures["equilibrium"]
-    words.append(f"residual {solver['residual']:.2g} after {solver['steps']:.3g} evaluations of f")
+    if "equilibrium" in figures:
+        solver = figures["equilibrium"]
+        words.append(
+            f"residual {solver['residual']:.2g} after {solver['steps']:.3g} evaluations of f"
+        )
     return words
 
 

@@ -14,7 +14,7 @@ from mdeq.engine.recipe import Recipe
 from mdeq.engine.step import Observed, compute_gradient
 from mdeq.engine.synchronised import synchronise_norms
 from mdeq.implicit import Unrolled
-from mdeq.models import MDEQ, MDEQConfig, load_exactly
+from mdeq.models import MDEQ, Config, Model, build, load_exactly
 
 
 class Learner:
@@ -27,7 +27,7 @@ class Learner:
     def __init__(
         self,
         recipe: Recipe,
-        config: MDEQConfig,
+        config: Config,
         accelerator: Accelerator,
         *,
         total: int,
@@ -35,13 +35,13 @@ class Learner:
     ) -> None:
         self.recipe, self.accelerator, self.steps_per_epoch = recipe, accelerator, steps_per_epoch
         set_seed(recipe.seed)
-        model = MDEQ(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
+        model = build(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
         if recipe.channels_last:
             model = model.to(memory_format=torch.channels_last)
         if accelerator.num_processes > 1:
             synchronise_norms(model)
         if recipe.compile:
-            model.f.compile()
+            (model.f if isinstance(model, MDEQ) else model).compile()
         self.model = model.to(accelerator.device)
         self.ema = None if recipe.ema is None else ModelEmaV3(model, recipe.ema, use_warmup=True)
         self.wrapped = accelerator.prepare_model(model)
@@ -53,13 +53,14 @@ class Learner:
         )
 
     @property
-    def judged(self) -> MDEQ:
+    def judged(self) -> Model:
         """The model as it will be used: the averaged weights, outside of any phase."""
         if self.ema is not None:
-            averaged: MDEQ = self.ema.module
+            averaged: Model = self.ema.module
             return averaged
-        self.model.backward = self.model.config.backward
-        self.model.set_softplus(None)
+        if isinstance(self.model, MDEQ):
+            self.model.backward = self.model.config.backward
+            self.model.set_softplus(None)
         return self.model
 
     def look(self, step: int, batch: Batch, source: Source, *, track_scales: bool) -> Observed:
@@ -105,6 +106,8 @@ class Learner:
 
     def _enter_phase(self, step: int) -> None:
         """The paper's phases: a shallow stack of f first, softplus in its blocks at first."""
+        if not isinstance(self.model, MDEQ):
+            return
         shallow, softplus = self.recipe.shallow, self.recipe.softplus
         if step < in_steps(shallow.length, self.steps_per_epoch):
             self.model.backward = Unrolled(steps=shallow.steps)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from mdeq.data import Examples
 from mdeq.engine.tasks import by_task
-from mdeq.models import MDEQ
+from mdeq.models import MDEQ, Model
 
 COLOURS: list[tuple[float, float, float]] = [
     (0.0, 0.0, 0.0),
@@ -61,7 +61,7 @@ def save_overlay(file: Path, image: Tensor, mask: Tensor, names: Sequence[str]) 
 def save_summary(
     file: Path,
     records: Sequence[dict[str, Any]],
-    model: MDEQ,
+    model: Model,
     examples: Examples,
     classes: dict[str, list[str]],
     title: str,
@@ -70,14 +70,15 @@ def save_summary(
     figure = Figure(figsize=(13, 8), layout="constrained")
     figure.suptitle(title)
     curves, below = np.asarray(figure.subfigures(2, 1, height_ratios=(1, 1.15)))
-    loss, score, convergence = curves.subplots(1, 3)
+    loss, score, *convergence = curves.subplots(1, 3 if isinstance(model, MDEQ) else 2)
     _draw_losses(loss, records)
     _draw_scores(score, records)
     weight = next(model.parameters())
     shown = [examples[0, index] for index in range(min(8, len(examples)))]
     pictures = torch.stack([sample["image"] for sample in shown])  # type: ignore[index]
     images = examples.source.normalise(pictures.to(weight.device), weight.dtype)
-    _draw_convergence(convergence, model, images)
+    if isinstance(model, MDEQ):
+        _draw_convergence(convergence[0], model, images)
     with torch.no_grad():
         logits = by_task(model(images), classes)
     rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)

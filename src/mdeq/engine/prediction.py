@@ -10,6 +10,7 @@ from torch.nn.functional import interpolate
 from mdeq.data import read_image
 from mdeq.engine.bundle import Bundle
 from mdeq.engine.tasks import by_task
+from mdeq.models import MDEQ
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,15 +21,15 @@ class Prediction:
         image: The picture (3, H, W) in 0..1.
         probabilities: Of every class, where the model classifies.
         mask: The class of every pixel (H, W), where the model segments.
-        residual: How far from its equilibrium the model answered.
+        residual: How far from its equilibrium the model answered, if it has one.
         steps: Evaluations of f that it took.
     """
 
     image: Tensor
     probabilities: Tensor | None
     mask: Tensor | None
-    residual: float
-    steps: int
+    residual: float | None
+    steps: int | None
 
 
 @torch.no_grad()
@@ -38,10 +39,10 @@ def predict(bundle: Bundle, file: str) -> Prediction:
     source, model = bundle.source, bundle.model
     seen = source.fit(pixels, segmenting="segmentation" in bundle.classes)
     solutions: list[Any] = []
-    output = model(
-        source.normalise(seen[None], next(model.parameters()).dtype),
-        on_equilibrium=lambda equilibrium: solutions.append(equilibrium.solution),
-    )
+    how: dict[str, Any] = {}
+    if isinstance(model, MDEQ):
+        how["on_equilibrium"] = lambda equilibrium: solutions.append(equilibrium.solution)
+    output = model(source.normalise(seen[None], next(model.parameters()).dtype), **how)
     logits = by_task(output, bundle.classes)
     mask = None
     if "segmentation" in logits:
@@ -54,6 +55,6 @@ def predict(bundle: Bundle, file: str) -> Prediction:
         image=pixels / 255,
         probabilities=probabilities,
         mask=mask,
-        residual=float(solutions[0].residual),
-        steps=int(solutions[0].steps),
+        residual=float(solutions[0].residual) if solutions else None,
+        steps=int(solutions[0].steps) if solutions else None,
     )

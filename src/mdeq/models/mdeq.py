@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -19,8 +17,8 @@ from mdeq.implicit import (
 )
 from mdeq.models.config import MDEQConfig
 from mdeq.models.heads import ClassificationHead, SegmentationHead
+from mdeq.models.saving import Saved
 from mdeq.models.stem import Stem
-from mdeq.models.weights import read_weights
 from mdeq.nn import Transformation
 from mdeq.solvers import Solution, SolverConfig, check_number
 
@@ -42,23 +40,7 @@ class Equilibrium:
     f: Callable[[list[Tensor]], list[Tensor]]
 
 
-MODEL_CARD = """---
-{{ card_data }}
----
-
-# An equilibrium model
-
-Made with mdeq. Load it with `mdeq.load(folder)`; `config.json` says what it is.
-"""
-
-
-class MDEQ(
-    nn.Module,
-    PyTorchModelHubMixin,
-    library_name="mdeq",
-    tags=["deep-equilibrium"],
-    model_card_template=MODEL_CARD,
-):
+class MDEQ(Saved):
     """Stem, equilibrium of f, heads: logits, or a mapping of them where there are several tasks.
 
     `solver` and `backward` can be set at any time, in part or whole, for example by a training
@@ -204,21 +186,6 @@ class MDEQ(
         if beta is not None:
             check_number("beta", beta, above=0)
         self.f.set_softplus(beta)
-
-    @classmethod
-    def _load_as_safetensor(  # type: ignore[override]
-        cls, model: Self, model_file: str, map_location: str, strict: bool
-    ) -> Self:
-        """Load for `from_pretrained`, which by itself would let missing weights pass."""
-        read_weights(model, Path(model_file))
-        return model.to(map_location).eval()
-
-    @classmethod
-    def _load_as_pickle(  # type: ignore[override]
-        cls, model: Self, model_file: str, map_location: str, strict: bool
-    ) -> Self:
-        """Refuse what `from_pretrained` falls back to where there is no safetensors file."""
-        raise ValueError("there is no model.safetensors; other kinds of files are not read")
 
     def _head(self, task: str) -> nn.Module:
         config = self.config

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mdeq.models.config import MDEQConfig
+from mdeq.models.resnet import ResNetConfig
 from mdeq.solvers import SolverConfig
 
 
@@ -20,6 +21,14 @@ def budgets(forward: int, backward: int, memory: int) -> dict[str, Any]:
         "backward": {"mode": "implicit", "max_steps": backward, "memory": memory},
     }
 
+
+FAST: Mapping[str, Any] = MappingProxyType(
+    {
+        "solver": {"solver": "anderson", "max_steps": 6, "memory": None},
+        "backward": {"mode": "phantom", "steps": 2, "tau": 0.7},
+    }
+)
+"""The training mode that docs/performance.md recommends, in place of the paper's budgets."""
 
 CIFAR10 = budgets(15, 18, 12)
 IMAGENET = budgets(22, 25, 18)
@@ -129,3 +138,12 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
         ),
     }
 )
+
+NETWORKS: Mapping[str, ResNetConfig] = MappingProxyType(
+    {
+        "resnet18_cifar10_small": ResNetConfig(blocks=(2, 2, 2, 2), channels=(8, 16, 32, 64)),
+        "resnet18_cifar10": ResNetConfig(blocks=(2, 2, 2, 2), channels=(60, 120, 240, 480)),
+        "resnet101_cifar10": ResNetConfig(blocks=(3, 4, 23, 3), bottleneck=True),
+    }
+)
+"""The explicit networks of the paper's table 1 and figure 4, at its sizes."""

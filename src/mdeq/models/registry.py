@@ -1,32 +1,57 @@
 """Models by name: list, create, load."""
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
-from mdeq.models.presets import PRESETS
+from mdeq.models.presets import FAST, NETWORKS, PRESETS
+from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
+
+Config = MDEQConfig | ResNetConfig
+Model = MDEQ | ResNet
+
+FAST_PREFIX = "fast:"
+NAMED: Mapping[str, Config] = {**PRESETS, **NETWORKS}
 
 
 def list_models(pattern: str = "*") -> list[str]:
     """Names of the models that `create_model` makes, those that match a glob pattern."""
-    return sorted(name for name in PRESETS if fnmatchcase(name, pattern))
+    return sorted(name for name in NAMED if fnmatchcase(name, pattern))
 
 
-def configure(name: str, **overrides: Any) -> MDEQConfig:
-    """The configuration of a model by name, with some fields overridden."""
-    check_choice("model", name, PRESETS)
-    return PRESETS[name].override(**overrides)
+def configure(name: str, **overrides: Any) -> Config:
+    """The configuration of a model by name, with some fields overridden.
+
+    An equilibrium model `fast:NAME` is NAME with the budgets that docs/performance.md
+    recommends for training in place of the paper's.
+    """
+    fast = isinstance(name, str) and name.startswith(FAST_PREFIX)
+    plain_name = name.removeprefix(FAST_PREFIX) if fast else name
+    check_choice("model", plain_name, NAMED)
+    config = NAMED[plain_name]
+    if fast:
+        if not isinstance(config, MDEQConfig):
+            raise ValueError(f"{plain_name} has no equilibrium, so there is no {name}")
+        config = config.override(**FAST)
+    return config.override(**overrides)
 
 
-def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> MDEQ:
-    """Make a model by name, with any field of its `MDEQConfig` overridden.
+def build(config: Config) -> Model:
+    """The model of a configuration."""
+    return ResNet(config) if isinstance(config, ResNetConfig) else MDEQ(config)
+
+
+def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> Any:
+    """Make a model by name, with any field of its configuration overridden.
 
     Args:
-        name: One of `list_models()`.
+        name: One of `list_models()`; `fast:NAME` for an equilibrium model in the recommended
+            training mode.
         pretrained: Load the weights that ship with the package, where there are some.
         overrides: `num_classes`, `in_channels`, `dropout`, `tasks`, ...; `solver` and `backward`
             in part or whole: `solver={"max_steps": 8}`, `backward="phantom"`.
@@ -34,14 +59,16 @@ def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> MD
     config = configure(name, **overrides)
     if pretrained:
         raise ValueError(f"no weights ship for {name!r}; train it, or say pretrained=False")
-    return MDEQ(config)
+    return build(config)
 
 
-def load(folder: str | Path) -> MDEQ:
+def load(folder: str | Path) -> Any:
     """Load a model that `save_pretrained` wrote, in evaluation mode."""
     if not isinstance(folder, (str, Path)):
         raise ValueError(f"folder is {folder!r}; expected the path that save_pretrained was given")
     folder = Path(folder)
-    model = MDEQ(MDEQConfig.from_dict(read_config(folder)))
+    values = read_config(folder)
+    kind = ResNetConfig if "network" in values else MDEQConfig
+    model = build(kind.from_dict(values))
     read_weights(model, folder / WEIGHTS)
     return model.eval()

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.presets import PRESETS
-from mdeq.models.registry import configure
 
 
 class TimmMDEQ(MDEQ):
@@ -74,7 +73,7 @@ def _create(name: str, in_chans: int = 3, num_classes: int | None = None, **over
     """timm's words for ours; without classes the head ends with its features."""
     if num_classes:
         overrides["num_classes"] = num_classes
-    model = TimmMDEQ(configure(name, in_channels=in_chans, **overrides))
+    model = TimmMDEQ(PRESETS[name].override(in_channels=in_chans, **overrides))
     if num_classes == 0:
         for head in model.heads.values():
             head.classifier = nn.Identity()

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 
 from mdeq.solvers.checks import check_choice, check_count, check_number, unknown
 from mdeq.solvers.loop import Stop, iterate
@@ -94,7 +95,7 @@ class SolverConfig:
         options = dict(self.options)
         if self.memory is not None:
             options["memory"] = self.memory
-        with without_autocast(z0.device):
+        with without_autocast(z0.device), record_function("mdeq.solve"):
             return iterate(
                 f,
                 z0,

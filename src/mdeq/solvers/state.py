@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.profiler import record_function
 
 from mdeq.solvers.precision import ambient_autocast
 
@@ -119,9 +120,10 @@ class Layout:
         autocast = ambient_autocast(self.device)
 
         def flat_f(flat: Tensor) -> Tensor:
-            state = self.unpack(flat)
+            with record_function("mdeq.packing"):
+                state = self.unpack(flat)
             version = None if flat.is_inference() else flat._version
-            with autocast() if autocast else nullcontext():
+            with record_function("mdeq.f"), autocast() if autocast else nullcontext():
                 out = f(state)
             self._check(out, autocast=autocast is not None)
             if version is not None and flat._version != version:
@@ -129,7 +131,8 @@ class Layout:
                     "f modified its argument in place; expected f to leave it alone: "
                     "clone it first, or use the out-of-place operation"
                 )
-            return self.pack(out)
+            with record_function("mdeq.packing"):
+                return self.pack(out)
 
         return flat_f
 

@@ -1,0 +1,24 @@
+"""Measuring models side by side: time, memory, and where they go."""
+
+from mdeq.bench.contestants import Contestant, enter
+from mdeq.bench.parts import Part, convolution_ratio, parts_of_step
+from mdeq.bench.peers import TorchDEQ, torchdeq_solvers
+from mdeq.bench.solves import SolveResult, compare_solvers
+from mdeq.bench.steps import StepResult, compare_steps
+from mdeq.bench.timing import Spread, interleaved
+
+__all__ = [
+    "Contestant",
+    "Part",
+    "SolveResult",
+    "Spread",
+    "StepResult",
+    "TorchDEQ",
+    "compare_solvers",
+    "compare_steps",
+    "convolution_ratio",
+    "enter",
+    "interleaved",
+    "parts_of_step",
+    "torchdeq_solvers",
+]

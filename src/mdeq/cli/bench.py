@@ -1,0 +1,173 @@
+"""`mdeq bench`: measure models side by side."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from mdeq.bench import (
+    SolveResult,
+    StepResult,
+    compare_solvers,
+    compare_steps,
+    convolution_ratio,
+    enter,
+    parts_of_step,
+)
+from mdeq.cli.options import check_json, create_parser, parse, write_json
+from mdeq.data import SPLITS
+from mdeq.engine import create_accelerator, open_bundle
+from mdeq.models import MDEQ
+
+USAGE = """mdeq bench NAME [NAME ...] [--parts true] [--batch-size N] ...
+       mdeq bench --solvers RUN [--data DIR] ..."""
+DESCRIPTION = """Measure models side by side, in turns within one process: a step of training and
+an answer, their time and their peak memory, as ratios with their quartiles. A NAME is one of
+`mdeq models`, fast:NAME for the recommended training mode, or torchdeq:NAME for the same model
+on torchdeq, which is measured beside NAME. Ratios are to the last one named. Run it on a quiet
+machine: a job on another core slows a CPU several times over."""
+PEER = "torchdeq:"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command."""
+    parser = create_parser("bench", DESCRIPTION, USAGE)
+    parser.add_argument("names", nargs="*", default=[], help="What to measure")
+    parser.add_argument("--batch-size", type=int, default=32, help="Images at once")
+    parser.add_argument("--image-size", type=int, default=32, help="Height and width of an image")
+    parser.add_argument("--turns", type=int, default=7, help="Measurements of each")
+    parser.add_argument(
+        "--channels-last", type=bool, default=True, help="Store images and features that way"
+    )
+    parser.add_argument(
+        "--parts",
+        type=bool,
+        default=False,
+        help="Also say where the time of a training step goes",
+    )
+    parser.add_argument(
+        "--solvers",
+        type=str,
+        metavar="RUN",
+        help="Measure solvers on the model of a run: time until every image meets a residual",
+    )
+    parser.add_argument("--data", type=str, metavar="DIR", help="Where the data of the run are")
+    parser.add_argument(
+        "--split", choices=SPLITS, default="test", help="Whose first images are solved for"
+    )
+    parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
+    options = parse(parser, arguments)
+    check_json(options.json)
+    for name in ("batch_size", "image_size", "turns"):
+        if getattr(options, name) < 1:
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} is {getattr(options, name)}; expected at least 1")
+    if bool(options.names) == (options.solvers is not None):
+        raise ValueError("expected names of models, or --solvers RUN; see mdeq bench --help")
+    device = create_accelerator().device
+    print(_setting(options, device))
+    measure = _steps if options.solvers is None else _solvers
+    figures = measure(options, device)
+    write_json(options.json, {**figures, "setting": _setting(options, device)})
+    return 0
+
+
+def _steps(options: Any, device: torch.device) -> dict[str, Any]:
+    names = with_counterparts(options.names)
+    contestants = [
+        enter(
+            name,
+            batch_size=options.batch_size,
+            image_size=options.image_size,
+            device=device,
+            channels_last=options.channels_last,
+        )
+        for name in names
+    ]
+    results = compare_steps(contestants, reference=names[-1], turns=options.turns, device=device)
+    print(steps_table(results))
+    figures: dict[str, Any] = {"steps": [asdict(result) for result in results]}
+    if options.parts:
+        figures["parts"] = {}
+        for contestant in contestants:
+            if isinstance(contestant.model, MDEQ):
+                parts = parts_of_step(contestant, turns=options.turns)
+                ratio = convolution_ratio(contestant, turns=options.turns)
+                print(f"\na training step of {contestant.name}, profiled")
+                for part in parts:
+                    print(f"  {part.name:28} {1e3 * part.seconds:9.1f} ms {part.share:7.1%}")
+                print(f"  f in multiples of its convolutions alone: {ratio:.2f}")
+                figures["parts"][contestant.name] = {
+                    "parts": [asdict(part) for part in parts],
+                    "f_against_its_convolutions": asdict(ratio),
+                }
+    return figures
+
+
+def with_counterparts(names: Sequence[str]) -> list[str]:
+    """The names, each once, with NAME for every torchdeq:NAME."""
+    every = []
+    for name in names:
+        if name.startswith(PEER):
+            every.append(name.removeprefix(PEER))
+    return list(dict.fromkeys([*every, *names]))
+
+
+def steps_table(results: Sequence[StepResult]) -> str:
+    """One line for each contestant."""
+    width = max(len(result.name) for result in results)
+    lines = [
+        f"\n{'':{width}}  {'parameters':>11}  {'training step':>13}  {'ratio':>19}  "
+        f"{'peak':>8}  {'ratio':>5}  {'inference':>9}  {'ratio':>19}  {'peak':>8}  {'ratio':>5}"
+    ]
+    for result in results:
+        lines.append(
+            f"{result.name:{width}}  {result.parameters:>11,}  "
+            f"{1e3 * result.train_seconds.median:10.0f} ms  {result.train_ratio:.2f}  "
+            f"{result.train_bytes / 1e6:5.0f} MB  {result.train_bytes_ratio:5.2f}  "
+            f"{1e3 * result.infer_seconds.median:6.0f} ms  {result.infer_ratio:.2f}  "
+            f"{result.infer_bytes / 1e6:5.0f} MB  {result.infer_bytes_ratio:5.2f}"
+        )
+    return "\n".join(lines)
+
+
+def _solvers(options: Any, device: torch.device) -> dict[str, Any]:
+    bundle = open_bundle(options.solvers)
+    if not isinstance(bundle.model, MDEQ):
+        raise ValueError(f"the model of {options.solvers} has no equilibrium to solve for")
+    examples = bundle.examples(options.split, options.data)
+    pixels = torch.stack(
+        [examples[0, index]["image"] for index in range(min(options.batch_size, len(examples)))]  # type: ignore[index]
+    )
+    model = bundle.model.to(device)
+    images = bundle.source.normalise(pixels.to(device), next(model.parameters()).dtype)
+    results = compare_solvers(
+        model, images, tols=(1e-2, 1e-3), turns=options.turns, reference="anderson"
+    )
+    print(solvers_table(results))
+    return {"solvers": [asdict(result) for result in results]}
+
+
+def solvers_table(results: Sequence[SolveResult]) -> str:
+    """One line for each solver and tolerance."""
+    lines = [
+        f"\n{'residual':>8}  {'solver':18}  {'evaluations':>11}  {'worst sample':>12}  "
+        f"{'time':>8}  {'ratio':>20}"
+    ]
+    for result in results:
+        missed = "  missed" if result.residual > 1.01 * result.tol else ""
+        lines.append(
+            f"{result.tol:8g}  {result.solver:18}  {result.evaluations:11}  "
+            f"{result.residual:12.2g}  {result.seconds.median:6.2f} s  {result.ratio:.2f}{missed}"
+        )
+    return "\n".join(lines)
+
+
+def _setting(options: Any, device: torch.device) -> str:
+    where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+    size = "" if options.solvers else f" of {options.image_size}x{options.image_size}"
+    return (
+        f"{options.turns} turns, {options.batch_size} images{size}, {where}, "
+        f"{torch.get_num_threads()} threads, torch {torch.__version__}"
+    )
