@@ -94,7 +94,7 @@ def test_every_solver_reaches_the_residual_that_is_asked_for() -> None:
 
 def test_a_peer_is_measured_beside_the_model_itself() -> None:
     assert with_counterparts(["torchdeq:a"]) == ["a", "torchdeq:a"]
-    assert with_counterparts(["b", "torchdeq:a", "a"]) == ["a", "b", "torchdeq:a"]
+    assert with_counterparts(["b", "torchdeq:a", "a"]) == ["b", "torchdeq:a", "a"]
 
 
 def test_the_command_compares_models(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

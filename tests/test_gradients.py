@@ -383,3 +383,15 @@ def test_implicit_says_that_it_cannot_be_differentiated_twice() -> None:
     assert first.item() == pytest.approx(4.0, rel=1e-12)  # the first is fine
     with pytest.raises(RuntimeError, match=r"differentiated once.*backward='unrolled'"):
         torch.autograd.grad(first, a)
+
+
+def test_a_jacobian_that_is_nan_makes_a_gradient_that_is_nan() -> None:
+    """Where the first product is NaN; the start of the backward solve, zero, would hide it."""
+    x = torch.tensor([[-1.0], [0.3]], requires_grad=True)
+    z, _ = mdeq.fixed_point(
+        lambda z: 0.5 * torch.where(z > 0, z.sqrt(), 0) + x, torch.zeros(2, 1), on_failure="ignore"
+    )
+    z.sum().backward()
+    assert x.grad is not None
+    assert x.grad[0].isnan().all()
+    assert x.grad[1].isfinite().all()

@@ -37,7 +37,7 @@ def parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize("name", mdeq.list_models())
+@pytest.mark.parametrize("name", PRESETS)
 def test_presets(name: str) -> None:
     config = PRESETS[name]
     with torch.device("meta"):

@@ -8,10 +8,10 @@ import torch
 
 import mdeq
 from mdeq.models import NETWORKS, ResNetConfig, configure
-from tests.commands import call, records
+from tests.commands import assert_same_weights, call, finish, records
 
 RECIPE = """
-model: {name: resnet18_cifar10_small, channels: [4, 4, 8, 8], blocks: [1, 1, 1, 1]}
+model: {name: resnet18_cifar10_small, channels: [8, 8, 8, 8], blocks: [1, 1, 1, 1]}
 dataset: {name: shapes, image_size: 16, train: 64, val: 10, test: 10}
 tasks: {classification: 1}
 length: 4 steps
@@ -67,6 +67,8 @@ def test_configurations_survive_plain_values(config: ResNetConfig) -> None:
     ("change", "message"),
     [
         ({"blocks": (1, 2)}, "expected a number for each of four stages"),
+        ({"channels": (4, 8, 8, 8)}, "expected 8 at least"),
+        ({"channels": (9, 9, 9, 9)}, "and an even first"),
         ({"tasks": {"segmentation": 3}}, "a ResNet only classifies"),
         ({"dropout": 0.1}, "unknown field of a ResNet 'dropout'"),
     ],
@@ -90,9 +92,38 @@ def test_it_trains_evaluates_and_predicts_without_an_equilibrium(
     assert (run / "summary.png").stat().st_size > 0
 
 
-def test_what_only_equilibria_have_is_refused(
-    recipe: Path, capsys: pytest.CaptureFixture[str]
+def test_it_trains_in_two_processes(recipe: Path, tmp_path: Path) -> None:
+    arguments = ["train", recipe, "--output", "run", "--length", "1 steps"]
+    status, said = finish(*arguments, cwd=tmp_path, processes=2)
+    assert status == 0, said
+    assert "Grad strides" not in said
+
+
+def test_resumed_it_ends_with_the_same_weights(recipe: Path, tmp_path: Path) -> None:
+    whole, half = tmp_path / "whole", tmp_path / "half"
+    for run in (whole, half):
+        assert call("train", recipe, "--output", run, "--ema", 0.9, "--save_minutes", 0) == 0
+    (half / "last.ckpt").unlink()  # leaves the one before
+    assert call("train", "--resume", half) == 0
+    assert_same_weights(whole, half)
+
+
+def test_divergence_is_described_without_residuals(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    arguments = ["--output", tmp_path / "run", "--optimiser.lr", 1e30, "--length", "10 steps"]
+    assert call("train", recipe, *arguments) == 1
+    said = capsys.readouterr().err
+    assert "Training samples of this batch" in said
+    assert "Try a lower optimiser.lr or optimiser.clip 1." in said
+
+
+def test_what_only_equilibria_have_is_refused(
+    recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("train", recipe, "--output", tmp_path / "run") == 0
+    assert call("evaluate", tmp_path / "run", "--solver.max_steps", 3) == 2
+    assert "this model has no solver" in capsys.readouterr().err
     for option, value, message in [
         ("--softplus.length", "1 epochs", 'say --softplus.length "0 steps"'),
         ("--jacobian_penalty", "1", "has no equilibrium; leave it out"),

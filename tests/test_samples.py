@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 import mdeq
-from tests.problems import SOLVERS, Affine
+from tests.problems import SOLVERS, Affine, contract
 
 # Easy, hard, harder, divergent, and one whose f turns to NaN when its state leaves a ball.
 RADII = (0.1, 0.8, 0.95, 6.0, 6.0)
@@ -99,3 +99,70 @@ def test_overflow_ends_a_sample_and_keeps_its_best(solver: str) -> None:
     assert solution.converged[0]
     assert not solution.converged[1]
     assert solution.z.isfinite().all()
+
+
+class Selectable:
+    """The mixed batch as an f that can be had for some of its samples."""
+
+    def __init__(self, problem: Affine, limits: Tensor, seen: list[int]) -> None:
+        self.problem, self.limits, self.seen = problem, limits, seen
+
+    def __call__(self, z: Tensor) -> Tensor:
+        self.seen.append(len(z))
+        return poisoned(self.problem, self.limits)(z)
+
+    def select(self, rows: Tensor) -> "Selectable":
+        some = Affine(self.problem.weight[rows], self.problem.bias[rows])
+        return Selectable(some, self.limits[rows], self.seen)
+
+
+@pytest.mark.parametrize("check_every", [1, 3])
+@pytest.mark.parametrize(
+    ("solver", "memory"), [(solver, None) for solver in SOLVERS] + [("broyden", 4), ("anderson", 4)]
+)
+def test_finished_samples_can_leave_the_batch(
+    solver: str, memory: int | None, check_every: int, device: torch.device
+) -> None:
+    problem = Affine.random((0.1, 0.9, 0.1, 6.0, 0.2, 0.8, 0.1), 24, device=device)
+    limits = torch.full((7,), torch.inf, dtype=torch.float64, device=device)
+    limits[3] = 1.5 * problem.bias[3].norm()  # divergent, and soon NaN
+    settings = {"tol": 1e-9, "max_steps": 60, "memory": memory, "track_scales": True}
+    seen: list[int] = []
+    f = Selectable(problem, limits, seen)
+    whole = mdeq.solve(f, problem.zeros(), solver, check_every=check_every, **settings)
+    assert set(seen) == {7}
+    seen.clear()
+    some = mdeq.solve(f, problem.zeros(), solver, compact=True, check_every=check_every, **settings)
+    assert min(seen) <= 3
+    assert some.steps.tolist() == whole.steps.tolist()
+    for name in ("z", "residual", "trace", "scale_changes"):
+        torch.testing.assert_close(getattr(some, name), getattr(whole, name), rtol=1e-6, atol=1e-8)
+
+
+def test_a_model_answers_the_same_when_finished_samples_leave(device: torch.device) -> None:
+    torch.manual_seed(0)
+    model = contract(mdeq.create_model("mdeq_cifar10_small", dropout=0.2)).to(device)
+    images = torch.randn(6, 3, 16, 16, device=device)
+    images[:4] *= 0.1
+    solver = {"tol": 1e-5, "max_steps": 60}
+    answers = []
+    for compact in (False, True):
+        torch.manual_seed(1)  # for the dropout masks, which have rows too
+        with torch.no_grad():
+            found = model.equilibrium(images, solver={**solver, "compact": compact})
+        answers.append(found)
+    assert len(set(answers[0].solution.steps.tolist())) > 1
+    assert answers[0].solution.steps.tolist() == answers[1].solution.steps.tolist()
+    for a, b in zip(answers[0].scales, answers[1].scales, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_what_cannot_leave_the_batch_says_so() -> None:
+    problem, limits = mixed_batch(torch.device("cpu"))
+    with pytest.raises(ValueError, match=r"needs an f with a method select\(rows\)"):
+        mdeq.solve(problem, problem.zeros(), compact=True)
+    mdeq.register_solver("test-plain")(lambda z0, max_steps: lambda z, fz, r: fz)
+    with pytest.raises(ValueError, match="'test-plain' has none; leave compact out"):
+        mdeq.solve(Selectable(problem, limits, []), problem.zeros(), "test-plain", compact=True)
+    with pytest.raises(ValueError, match="compact is 1; expected True or False"):
+        mdeq.solve(problem, problem.zeros(), compact=1)

@@ -241,3 +241,14 @@ def test_a_solution_cannot_be_changed() -> None:
     solution = mdeq.solve(torch.zeros_like, torch.zeros(2, 3))
     with pytest.raises(AttributeError):
         solution.z = torch.ones(2, 3)
+
+
+@pytest.mark.parametrize("kind", ["z", "proposal"])
+def test_a_solver_that_overwrites_what_it_gave_away_is_told_so(kind: str) -> None:
+    def in_place(z0: Tensor, max_steps: int) -> object:
+        own = torch.empty_like(z0)
+        return lambda z, fz, r: z.add_(r) if kind == "z" else own.copy_(fz)
+
+    mdeq.register_solver(f"test-in-place-{kind}")(in_place)
+    with pytest.raises(ValueError, match="expected a new tensor from every call"):
+        mdeq.solve(torch.cos, torch.zeros(2, 3), f"test-in-place-{kind}", tol=1e-9)

@@ -179,7 +179,7 @@ def test_the_phases_of_the_paper_follow_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "switch", [["--precision", "bf16"], ["--channels_last", "true"], ["--accumulate", "2"]]
+    "switch", [["--precision", "bf16"], ["--channels_last", "false"], ["--accumulate", "2"]]
 )
 def test_switches_train(tmp_path: Path, switch: list[str]) -> None:
     assert call("train", "--output", tmp_path / "run", *TINY, *switch) == 0

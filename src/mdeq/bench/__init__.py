@@ -1,6 +1,6 @@
 """Measuring models side by side: time, memory, and where they go."""
 
-from mdeq.bench.contestants import Contestant, enter
+from mdeq.bench.contestants import PEER, Contestant, enter
 from mdeq.bench.parts import Part, convolution_ratio, parts_of_step
 from mdeq.bench.peers import TorchDEQ, torchdeq_solvers
 from mdeq.bench.solves import SolveResult, compare_solvers
@@ -8,6 +8,7 @@ from mdeq.bench.steps import StepResult, compare_steps
 from mdeq.bench.timing import Spread, interleaved
 
 __all__ = [
+    "PEER",
     "Contestant",
     "Part",
     "SolveResult",

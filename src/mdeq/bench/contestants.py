@@ -50,7 +50,9 @@ def enter(
     config = configure(name.removeprefix(PEER))
     torch.manual_seed(0)
     if peer and not isinstance(config, MDEQConfig):
-        raise ValueError(f"{name.removeprefix(PEER)} has no equilibrium for torchdeq to find")
+        raise ValueError(
+            f"{name.removeprefix(PEER)} has no equilibrium for torchdeq to find; leave {PEER} out"
+        )
     model: nn.Module
     model = TorchDEQ(config) if peer and isinstance(config, MDEQConfig) else build(config)
     torch.manual_seed(0)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -84,8 +83,8 @@ def convolution_ratio(contestant: Contestant, *, turns: int) -> Spread:
     """The time of an evaluation of f, in multiples of that of its convolutions alone."""
     model = contestant.model
     if not isinstance(model, MDEQ):
-        raise ValueError(f"{contestant.name} has no f")
-    x: Tensor = model.stem(contestant.images)
+        raise ValueError(f"{contestant.name} has no f; expected an equilibrium model")
+    x = model.injection(contestant.images)
     f = model.f.at(x)
     z = [torch.randn_like(scale) for scale in model.f.start(x)]
     with _Convolutions() as convolutions:

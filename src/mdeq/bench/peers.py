@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,15 +59,15 @@ class TorchDEQ(nn.Module):
             )
         self.stem, self.heads, self.start = model.stem, model.heads, model.f.start
         self.f = PlainTransformation(model.f)
-        self.memory = model.solver.memory
+        self.injection = model.injection
         # Its iterations are our evaluations of f, but for the first.
         self.deq = _torchdeq().get_deq(
             ift=True,
-            f_solver="broyden",
+            f_solver=_broyden(model.solver.memory),
             f_max_iter=model.solver.max_steps - 1,
             f_tol=model.solver.tol,
             f_stop_mode="rel",
-            b_solver="broyden",
+            b_solver=_broyden(mode.memory),
             b_max_iter=mode.max_steps - 1,
             b_tol=mode.tol,
             b_stop_mode="rel",
@@ -74,11 +75,9 @@ class TorchDEQ(nn.Module):
 
     def forward(self, images: Tensor) -> Any:
         """Logits, as an MDEQ gives them."""
-        x = self.stem(images)
+        x = self.injection(images)
         f = one_pass(self.f, x)
-        found, _ = self.deq(
-            lambda *z: f(list(z), x), self.start(x), solver_kwargs={"LBFGS_thres": self.memory}
-        )
+        found, _ = self.deq(lambda *z: f(list(z)), self.start(x))
         z = list(found[-1])
         size = (images.shape[2], images.shape[3])
         logits = {
@@ -97,6 +96,14 @@ def torchdeq_solvers() -> dict[str, Callable[..., Any]]:
     }
 
 
+def _broyden(memory: int | None) -> str:
+    """The name of its Broyden solver that keeps so many updates."""
+    name = f"broyden-{memory}"
+    solver = partial(torchdeq_solvers()["broyden"], LBFGS_thres=memory)
+    importlib.import_module("torchdeq.solver").register_solver(name, solver)
+    return name
+
+
 def _torchdeq() -> Any:
     try:
         return importlib.import_module("torchdeq")
@@ -109,7 +116,7 @@ def _torchdeq() -> Any:
 def plain_map(model: MDEQ, images: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
     """f(.; x) of a model as a plain map of flat states in NCHW order, and a start for it."""
     with torch.no_grad():
-        x = model.stem(images).contiguous()
+        x = model.injection(images).contiguous()
         f = one_pass(PlainTransformation(model.f), x)
         start = [scale.contiguous() for scale in model.f.start(x)]
     sizes = [scale[0].numel() for scale in start]
@@ -119,6 +126,6 @@ def plain_map(model: MDEQ, images: Tensor) -> tuple[Callable[[Tensor], Tensor], 
             part.view(scale.shape)
             for part, scale in zip(flat.split(sizes, dim=1), start, strict=True)
         ]
-        return torch.cat([scale.flatten(start_dim=1) for scale in f(scales, x)], dim=1)
+        return torch.cat([scale.flatten(start_dim=1) for scale in f(scales)], dim=1)
 
     return flat_f, torch.cat([scale.flatten(start_dim=1) for scale in start], dim=1)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from mdeq.bench import (
+    PEER,
     SolveResult,
     StepResult,
     compare_solvers,
@@ -16,7 +17,7 @@ from mdeq.bench import (
     parts_of_step,
 )
 from mdeq.cli.options import check_json, create_parser, parse, write_json
-from mdeq.data import SPLITS
+from mdeq.data import SPLITS, DataError
 from mdeq.engine import create_accelerator, open_bundle
 from mdeq.models import MDEQ
 
@@ -25,9 +26,8 @@ USAGE = """mdeq bench NAME [NAME ...] [--parts true] [--batch-size N] ...
 DESCRIPTION = """Measure models side by side, in turns within one process: a step of training and
 an answer, their time and their peak memory, as ratios with their quartiles. A NAME is one of
 `mdeq models`, fast:NAME for the recommended training mode, or torchdeq:NAME for the same model
-on torchdeq, which is measured beside NAME. Ratios are to the last one named. Run it on a quiet
-machine: a job on another core slows a CPU several times over."""
-PEER = "torchdeq:"
+on torchdeq, which is measured beside NAME. Ratios are to the last one named. With --solvers, to
+our Anderson. Run it on a quiet machine: a job on another core slows a CPU several times over."""
 
 
 def main(arguments: list[str]) -> int:
@@ -66,6 +66,10 @@ def main(arguments: list[str]) -> int:
     if bool(options.names) == (options.solvers is not None):
         raise ValueError("expected names of models, or --solvers RUN; see mdeq bench --help")
     device = create_accelerator().device
+    if device.type not in ("cpu", "cuda"):
+        raise ValueError(f"mdeq bench measures CPUs and CUDA devices; here is a {device.type}")
+    if options.parts and device.type != "cpu":
+        raise ValueError("--parts is for CPUs; on a GPU, profile a step with torch.profiler")
     print(_setting(options, device))
     measure = _steps if options.solvers is None else _solvers
     figures = measure(options, device)
@@ -85,7 +89,9 @@ def _steps(options: Any, device: torch.device) -> dict[str, Any]:
         )
         for name in names
     ]
-    results = compare_steps(contestants, reference=names[-1], turns=options.turns, device=device)
+    results = compare_steps(
+        contestants, reference=options.names[-1], turns=options.turns, device=device
+    )
     print(steps_table(results))
     figures: dict[str, Any] = {"steps": [asdict(result) for result in results]}
     if options.parts:
@@ -107,11 +113,8 @@ def _steps(options: Any, device: torch.device) -> dict[str, Any]:
 
 def with_counterparts(names: Sequence[str]) -> list[str]:
     """The names, each once, with NAME for every torchdeq:NAME."""
-    every = []
-    for name in names:
-        if name.startswith(PEER):
-            every.append(name.removeprefix(PEER))
-    return list(dict.fromkeys([*every, *names]))
+    own = [name.removeprefix(PEER) for name in names if name.startswith(PEER)]
+    return list(dict.fromkeys([*(name for name in own if name not in names), *names]))
 
 
 def steps_table(results: Sequence[StepResult]) -> str:
@@ -135,11 +138,15 @@ def steps_table(results: Sequence[StepResult]) -> str:
 def _solvers(options: Any, device: torch.device) -> dict[str, Any]:
     bundle = open_bundle(options.solvers)
     if not isinstance(bundle.model, MDEQ):
-        raise ValueError(f"the model of {options.solvers} has no equilibrium to solve for")
+        raise ValueError(
+            f"the model of {options.solvers} has no equilibrium to solve for; choose another run"
+        )
     examples = bundle.examples(options.split, options.data)
-    pixels = torch.stack(
-        [examples[0, index]["image"] for index in range(min(options.batch_size, len(examples)))]  # type: ignore[index]
-    )
+    shown = [examples[0, index] for index in range(min(options.batch_size, len(examples)))]
+    for example in shown:
+        if isinstance(example, DataError):
+            raise example
+    pixels = torch.stack([example["image"] for example in shown])  # type: ignore[index]
     model = bundle.model.to(device)
     images = bundle.source.normalise(pixels.to(device), next(model.parameters()).dtype)
     results = compare_solvers(
@@ -166,7 +173,10 @@ def solvers_table(results: Sequence[SolveResult]) -> str:
 
 def _setting(options: Any, device: torch.device) -> str:
     where = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    size = "" if options.solvers else f" of {options.image_size}x{options.image_size}"
+    size = ""
+    if options.solvers is None:
+        order = "channels last" if options.channels_last else "channels first"
+        size = f" of {options.image_size}x{options.image_size}, {order} (torchdeq: first)"
     return (
         f"{options.turns} turns, {options.batch_size} images{size}, {where}, "
         f"{torch.get_num_threads()} threads, torch {torch.__version__}"

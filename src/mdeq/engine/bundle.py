@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 
 from mdeq.data import Examples, Source, Split, create_source, open_split
@@ -109,6 +110,7 @@ def open_bundle(name: str) -> Bundle:
         raise ValueError(f"{folder} has no {DATA}; {hint}")
     try:
         about = json.loads(file.read_text())
-        return Bundle(model=load(folder), **about)
+        # Channels last is the faster order, on CPUs and on GPUs.
+        return Bundle(model=load(folder).to(memory_format=torch.channels_last), **about)
     except (json.JSONDecodeError, TypeError) as error:
         raise ValueError(f"{file} is damaged ({error}); train again, or restore it") from None

@@ -5,7 +5,8 @@ import math
 from mdeq.engine.step import Observed
 
 STUCK = 10  # steps in a row
-ADVICE = (
+ADVICE = "Try a lower optimiser.lr or optimiser.clip 1."
+EQUILIBRIUM_ADVICE = (
     "Try a lower optimiser.lr, optimiser.clip 1, a longer shallow.length or softplus.length, a "
     "jacobian_penalty, or a larger model.solver.max_steps."
 )

@@ -37,7 +37,7 @@ def evaluate(
     began = time.perf_counter()
     was_training = model.training
     model.eval()
-    scores = Scores(classes, accelerator.device, weights)
+    scores = Scores(classes, accelerator.device, weights, solved=isinstance(model, MDEQ))
     order = Once(
         len(examples),
         batch_size,

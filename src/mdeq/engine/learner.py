@@ -1,5 +1,6 @@
 """What learns: the model with its optimiser, its average and its phases."""
 
+import warnings
 from typing import Any
 
 import torch
@@ -40,6 +41,8 @@ class Learner:
             model = model.to(memory_format=torch.channels_last)
         if accelerator.num_processes > 1:
             synchronise_norms(model)
+            # Said of 1x1 kernels in channels-last order; there is nothing to do about it.
+            warnings.filterwarnings("ignore", "Grad strides do not match bucket view strides")
         if recipe.compile:
             (model.f if isinstance(model, MDEQ) else model).compile()
         self.model = model.to(accelerator.device)

@@ -123,7 +123,7 @@ class Recipe:
         seed: Of initialisation, order, augmentation and dropout.
         precision: "float32", "bf16" (autocast; the solver stays in float32) or "float64".
         channels_last: Whether images and features are stored with channels last.
-        compile: Whether f is compiled by torch.compile.
+        compile: Whether f, or all of an explicit network, is compiled by torch.compile.
         workers: Processes that load data, for every training process.
         save_minutes: A checkpoint is written this often, and at every evaluation.
     """
@@ -145,7 +145,7 @@ class Recipe:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     seed: int = 0
     precision: Literal["float32", "bf16", "float64"] = "float32"
-    channels_last: bool = False
+    channels_last: bool = True
     compile: bool = False
     workers: int = 0
     save_minutes: float = 5.0

@@ -47,12 +47,13 @@ class Scores:
         classes: Mapping[str, list[str]],
         device: torch.device,
         weights: Mapping[str, float] | None = None,
+        *,
+        solved: bool = True,
     ) -> None:
-        self.classes = classes
+        self.classes, self.solved = classes, solved
         self.weights = weights or dict.fromkeys(classes, 1.0)
         count = {task: len(names) for task, names in classes.items()}
         self.losses = {task: MeanMetric(nan_strategy="disable").to(device) for task in classes}
-        self.solved = False
         self.residual = MeanMetric(nan_strategy="disable").to(device)
         self.steps = MeanMetric(nan_strategy="disable").to(device)
         self.converged = MeanMetric(nan_strategy="disable").to(device)
@@ -81,7 +82,6 @@ class Scores:
             else:
                 self.confusion.update(logits[task].argmax(dim=1), target)
         if solution is not None:
-            self.solved = True
             self.residual.update(solution.residual)
             self.steps.update(solution.steps.float())
             self.converged.update(solution.converged.float())

@@ -15,7 +15,13 @@ from accelerate.utils import broadcast_object_list
 from mdeq.data import SPLITS, Batch, Order, Split, batches, open_split
 from mdeq.engine.bundle import BEST, LAST, Bundle, check_classes
 from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
-from mdeq.engine.divergence import ADVICE, DivergedError, Watch, describe_divergence
+from mdeq.engine.divergence import (
+    ADVICE,
+    EQUILIBRIUM_ADVICE,
+    DivergedError,
+    Watch,
+    describe_divergence,
+)
 from mdeq.engine.duration import in_steps
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun, Interruption
@@ -24,6 +30,7 @@ from mdeq.engine.learner import Learner
 from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
 from mdeq.engine.tasks import headline
+from mdeq.models import MDEQ
 
 LOG_EVERY = 10  # steps
 DIVERGED = "diverged.ckpt"
@@ -151,6 +158,7 @@ class Trainer:
         step = self.progress.step
         began = time.perf_counter()
         batch = next(stream)
+        loaded = time.perf_counter()
         logged = (step + 1) % LOG_EVERY == 0 or step + 1 == self.total
         source = self.examples["train"].source
         observed = self.learner.look(step, batch, source, track_scales=logged)
@@ -158,8 +166,9 @@ class Trainer:
         if self.watch.diverged(observed, figures.get("residual", 0.0), broken=broken):
             device = self.accelerator.device
             ids = self.accelerator.gather(batch["id"].to(device)).tolist()
-            own = torch.cat(observed.residuals) if observed.residuals else torch.empty(0)
-            residuals = self.accelerator.gather(own.to(device)).tolist()
+            residuals: list[float] = []
+            if observed.residuals:
+                residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
             self._diverge(describe_divergence(step + 1, figures, ids, residuals), ids)
         self.learner.move(step)
         self.progress.step = step + 1
@@ -167,6 +176,7 @@ class Trainer:
         self.progress.seconds += seconds
         figures["lr"] = self.learner.optimiser.param_groups[0]["lr"]
         figures["images_per_second"] = self.recipe.batch_size / seconds
+        figures["data_share"] = (loaded - began) / seconds
         self.journal.step(step + 1, figures, write=logged)
         return stop
 
@@ -249,7 +259,8 @@ class Trainer:
             file = self.run.file(DIVERGED)
             write_checkpoint(file, {**self._state(), "ids": ids})
             known += f" The state is in {file}, and the last good checkpoint stays."
-        raise DivergedError(f"{known} {ADVICE}")
+        solved = isinstance(self.learner.model, MDEQ)
+        raise DivergedError(f"{known} {EQUILIBRIUM_ADVICE if solved else ADVICE}")
 
     def _check_same(self, recipe: str, classes: dict[str, list[str]], images: int) -> None:
         """A run goes on as what it was: another model or other data would be another run."""

@@ -28,7 +28,9 @@ class BackwardSolve:
         if self.on_backward is not None:
             self.on_backward(solution.unpacked(self.layout))
         report("backward", solution, config, self.on_failure)
-        return _without_false_zeros(solution).z
+        # The first evaluation, at zero, says nothing of J: see `Adjoint`.
+        never = solution.trace[-1].isinf() & (solution.steps <= 2)
+        return _without_false_zeros(solution, never).z
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,10 +49,9 @@ class Problem:
         """Solve from z0, without a graph."""
         solution = self.forward.solve_flat(self.f, self.z0.detach(), scale_sizes=self.scale_sizes)
         report("forward", solution, self.forward, self.on_failure)
-        return _without_false_zeros(solution)
+        return _without_false_zeros(solution, solution.residual.isinf())
 
 
-def _without_false_zeros(solution: Solution[Tensor]) -> Solution[Tensor]:
+def _without_false_zeros(solution: Solution[Tensor], never: Tensor) -> Solution[Tensor]:
     """NaN for samples at which f never was finite: their start, mostly zero, would hide it."""
-    never = solution.residual.isinf()
     return replace(solution, z=torch.where(never[:, None], torch.nan, solution.z))

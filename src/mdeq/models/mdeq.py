@@ -40,7 +40,7 @@ class Equilibrium:
     f: Callable[[list[Tensor]], list[Tensor]]
 
 
-class MDEQ(Saved):
+class MDEQ(Saved, tags=["deep-equilibrium"]):
     """Stem, equilibrium of f, heads: logits, or a mapping of them where there are several tasks.
 
     `solver` and `backward` can be set at any time, in part or whole, for example by a training
@@ -157,10 +157,8 @@ class MDEQ(Saved):
             on_backward: Called with the solution of the backward solve.
             track_scales: Also record how much every scale changes at every step.
         """
-        self._check(images)
+        x = self.injection(images)
         height, width = images.shape[2:]
-        divisor = self.config.size_divisor
-        x = self.stem(pad(images, (0, -width % divisor, 0, -height % divisor)))
         f = self.f.at(x)
         start = self.f.start(x)
         z, solution = fixed_point(
@@ -180,6 +178,14 @@ class MDEQ(Saved):
             for k, scale in enumerate(z)
         ]
         return Equilibrium(scales=scales, z=z, solution=solution, f=f)
+
+    def injection(self, images: Tensor) -> Tensor:
+        """x, what f sees of the images: padded to multiples of `config.size_divisor`."""
+        self._check(images)
+        height, width = images.shape[2:]
+        divisor = self.config.size_divisor
+        x: Tensor = self.stem(pad(images, (0, -width % divisor, 0, -height % divisor)))
+        return x
 
     def set_softplus(self, beta: float | None) -> None:
         """Put softplus in place of the last ReLU of blocks and fusion; None puts ReLU back."""

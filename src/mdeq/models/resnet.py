@@ -39,6 +39,10 @@ class ResNetConfig:
             for value in values:
                 check_count(f"a number in {name}", value)
             object.__setattr__(self, name, tuple(values))
+        # 1x1 convolutions of stride 2 with fewer than 8 channels, in channels-last order: their
+        # gradient writes out of bounds on CPUs (seen with torch 2.14.1).
+        if min(self.channels) < 8 or self.channels[0] % 2:
+            raise ValueError(f"channels is {self.channels}; expected 8 at least, and an even first")
         check_count("in_channels", self.in_channels)
         check_choice("network", self.network, ("resnet",))
         if not isinstance(self.tasks, Mapping) or list(self.tasks) != ["classification"]:
@@ -90,6 +94,7 @@ class ResNet(Saved):
             stem_width=width // 2,
         )
         layers.conv1 = nn.Conv2d(config.in_channels, width, 3, padding=1, bias=False)
+        nn.init.kaiming_normal_(layers.conv1.weight, mode="fan_out", nonlinearity="relu")
         layers.maxpool = nn.Identity()
         self.layers = layers
 

@@ -22,7 +22,6 @@ class Saved(
     nn.Module,
     PyTorchModelHubMixin,
     library_name="mdeq",
-    tags=["deep-equilibrium"],
     model_card_template=MODEL_CARD,
 ):
     """A module with `save_pretrained` and `from_pretrained`, which is strict."""

@@ -1,11 +1,10 @@
 """The residual block of one scale."""
 
 from torch import Tensor, nn
-from torch.nn.functional import relu_
 
 from mdeq.nn.convolution import conv
 from mdeq.nn.dropout import VariationalDropout2d
-from mdeq.nn.nonlinearity import Rectifier
+from mdeq.nn.nonlinearity import Rectifier, rectified
 
 
 class ResidualBlock(nn.Module):
@@ -31,8 +30,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, z: Tensor, x: Tensor | None = None) -> Tensor:
         """z^+ from z, and at the finest scale from the injection x."""
-        # What a norm returns, nobody else needs, not even its own backward: overwrite it.
-        inner = self.dropout(self.conv2(relu_(self.norm1(self.conv1(z)))))
+        inner = self.dropout(self.conv2(rectified(self.norm1(self.conv1(z)))))
         z_hat = self.norm2(inner if x is None else inner + x)
-        out: Tensor = self.norm3(self.rectifier(z_hat.add_(z)))
+        out: Tensor = self.norm3(self.rectifier(z_hat + z))
         return out

@@ -4,10 +4,10 @@ from itertools import pairwise
 from typing import Literal
 
 from torch import Tensor, nn
-from torch.nn.functional import interpolate, relu_
+from torch.nn.functional import interpolate
 
 from mdeq.nn.convolution import conv
-from mdeq.nn.nonlinearity import Rectifier
+from mdeq.nn.nonlinearity import Rectifier, rectified
 
 Upsampling = Literal["bilinear", "nearest"]
 
@@ -52,7 +52,7 @@ class Downsample(nn.Module):
     def forward(self, z: Tensor) -> Tensor:
         """Halve as often as it takes, with a ReLU between consecutive steps."""
         for index, step in enumerate(self.steps):
-            z = step(relu_(z) if index else z)
+            z = step(rectified(z) if index else z)
         return z
 
 

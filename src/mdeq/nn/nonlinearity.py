@@ -1,7 +1,13 @@
 """The nonlinearity that can start out smooth."""
 
+import torch
 from torch import Tensor, nn
-from torch.nn.functional import relu_, softplus
+from torch.nn.functional import relu, relu_, softplus
+
+
+def rectified(x: Tensor) -> Tensor:
+    """ReLU of what nobody else needs: in place, except where autograd or a hook may look at it."""
+    return relu(x) if torch.is_grad_enabled() else relu_(x)
 
 
 class Rectifier(nn.Module):
@@ -16,8 +22,8 @@ class Rectifier(nn.Module):
         self.beta: float | None = None  # None: ReLU
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rectify; x may be overwritten."""
-        return relu_(x) if self.beta is None else softplus(x, beta=self.beta)
+        """Rectify; without gradients x is overwritten."""
+        return rectified(x) if self.beta is None else softplus(x, beta=self.beta)
 
     def extra_repr(self) -> str:
         """Say which of the two it is."""

@@ -1,6 +1,5 @@
 """f_theta, the one layer of a multiscale equilibrium model (the paper's section 3.2)."""
 
-from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -10,7 +9,7 @@ from mdeq.nn.block import ResidualBlock
 from mdeq.nn.convolution import WeightNormConv2d
 from mdeq.nn.fusion import Fusion, Upsampling
 from mdeq.nn.nonlinearity import Rectifier
-from mdeq.nn.passes import one_pass
+from mdeq.nn.passes import Pass, one_pass
 
 Initialisation = Literal["fan_in", "paper"]
 
@@ -61,13 +60,12 @@ class Transformation(nn.Module):
         out: list[Tensor] = self.fusion(blocks)
         return out
 
-    def at(self, x: Tensor) -> Callable[[list[Tensor]], list[Tensor]]:
+    def at(self, x: Tensor) -> Pass:
         """f(.; x) for one forward pass: weights normalised and masks drawn once."""
         if x.is_inference():
             with torch.inference_mode(False):
                 x = x.clone()
-        f = one_pass(self, x)
-        return lambda z: f(z, x)
+        return one_pass(self, x)
 
     def start(self, x: Tensor) -> list[Tensor]:
         """z = 0 at every scale: the memory format of x, the precision of f's parameters."""

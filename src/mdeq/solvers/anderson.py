@@ -44,6 +44,11 @@ class Anderson:
         self.evaluations += 1
         return self._mix(stored, newest) if stored else fz
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with some samples."""
+        self.f_slots, self.r_slots = self.f_slots[rows], self.r_slots[rows]
+        self.gram = self.gram[rows]
+
     def _mix(self, stored: int, newest: int) -> Tensor:
         newest_and_r = self.r_slots[:, newest : stored + 1 : stored - newest]
         products = torch.bmm(newest_and_r, self.r_slots[:, :stored].mT)

@@ -58,6 +58,11 @@ class Broyden:
         self.updates += 1
         return torch.add(z, direction, alpha=self.alpha)
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with some samples."""
+        self.directions, self.gram = self.directions[rows], self.gram[rows]
+        self.weights = self.weights[rows]
+
     def _unwind(self, r: Tensor) -> tuple[Tensor, Tensor]:
         """d times the pivot 1 - t_n, and the pivot."""
         capacity = self.directions.shape[1]

@@ -15,3 +15,6 @@ class Picard:
     def __call__(self, z: Tensor, fz: Tensor, r: Tensor) -> Tensor:
         """Propose f(z)."""
         return fz
+
+    def select(self, rows: Tensor) -> None:
+        """Go on with some samples, of which it knows nothing."""

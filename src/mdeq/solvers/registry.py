@@ -31,7 +31,9 @@ def register_solver(name: str) -> Callable[[AnySolver], AnySolver]:
             return lambda z, fz, r: z + tau * r
 
     Its keyword-only parameters are the options that users can set. To keep samples
-    independent, it must treat every row by itself.
+    independent, it must treat every row by itself; and it must leave z, and what it proposed
+    before, as they are. With a method `select(rows)`, which goes on with some rows, it can be
+    used with `compact=True`.
     """
 
     if not isinstance(name, str):

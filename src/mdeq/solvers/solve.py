@@ -27,6 +27,8 @@ class SolverConfig:
         memory: Updates that the solver keeps; None keeps all.
         stop: Whether the residual is "relative", ||f(z) - z|| / ||f(z)||, or "absolute".
         check_every: Evaluations between two stop tests. A test waits for the device.
+        compact: Whether finished samples leave the batch, as soon as they are half of it. f then
+            needs a method `select(rows)`, which returns f for these samples; models have it.
         options: What only this solver takes: {"alpha": 0.5} for Broyden.
     """
 
@@ -36,6 +38,7 @@ class SolverConfig:
     memory: int | None = None
     stop: Stop = "relative"
     check_every: int = 1
+    compact: bool = False
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +53,8 @@ class SolverConfig:
         check_count("max_steps", self.max_steps)
         check_count("check_every", self.check_every)
         check_choice("stop", self.stop, ("relative", "absolute"))
+        if not isinstance(self.compact, bool):
+            raise ValueError(f"compact is {self.compact!r}; expected True or False")
         if self.memory is not None:
             check_count("memory", self.memory)
             if "memory" not in own:
@@ -95,15 +100,28 @@ class SolverConfig:
         options = dict(self.options)
         if self.memory is not None:
             options["memory"] = self.memory
+        propose = SOLVERS[self.solver](z0, self.max_steps, **options)
+        if self.compact:
+            if not getattr(f, "selects", False):
+                raise ValueError(
+                    "compact=True needs an f with a method select(rows), which returns f for these "
+                    "samples: the f of a model, in a forward solve; otherwise leave compact out"
+                )
+            if not hasattr(propose, "select"):
+                raise ValueError(
+                    f"compact=True needs a solver with a method select(rows); {self.solver!r} has "
+                    "none; leave compact out"
+                )
         with without_autocast(z0.device), record_function("mdeq.solve"):
             return iterate(
                 f,
                 z0,
-                SOLVERS[self.solver](z0, self.max_steps, **options),
+                propose,
                 tol=self.tol,
                 max_steps=self.max_steps,
                 stop=self.stop,
                 check_every=self.check_every,
+                compact=self.compact,
                 scale_sizes=scale_sizes,
             )
 
@@ -118,6 +136,7 @@ def solve(
     memory: int | None = None,
     stop: Stop = "relative",
     check_every: int = 1,
+    compact: bool = False,
     track_scales: bool = False,
     **options: Any,
 ) -> Solution[S]:
@@ -133,6 +152,8 @@ def solve(
         memory: Updates that the solver keeps; None keeps all.
         stop: Whether the residual is "relative", ||f(z) - z|| / ||f(z)||, or "absolute".
         check_every: Evaluations between two stop tests. A test waits for the device.
+        compact: Whether finished samples leave the batch, as soon as they are half of it. f then
+            needs a method `select(rows)`, which returns f for these samples.
         track_scales: Also record how much every scale changes at every step.
         options: The solver's own: `alpha` (step size) for Broyden, `ridge` for Anderson.
 
@@ -148,6 +169,7 @@ def solve(
         memory=memory,
         stop=stop,
         check_every=check_every,
+        compact=compact,
         **options,
     )
     layout = Layout.of(z0)

@@ -1,8 +1,8 @@
 """The boundary between what users hold (scales) and what solvers see (one flat tensor)."""
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import torch
@@ -109,7 +109,7 @@ class Layout:
         ]
         return owned[0] if self.structure is Tensor else self.structure(owned)
 
-    def flatten(self, f: Callable[[S], S]) -> FlatMap:
+    def flatten(self, f: Callable[[S], S]) -> "FlatFunction":
         """`f` as a map of flat states, which checks that f keeps to the layout.
 
         The map runs f under the autocast settings of this moment, whatever the
@@ -117,26 +117,14 @@ class Layout:
         """
         if not callable(f):
             raise ValueError(f"f is {f!r}; expected a function of the state")
-        autocast = ambient_autocast(self.device)
+        return FlatFunction(f, self, ambient_autocast(self.device))
 
-        def flat_f(flat: Tensor) -> Tensor:
-            with record_function("mdeq.packing"):
-                state = self.unpack(flat)
-            version = None if flat.is_inference() else flat._version
-            with record_function("mdeq.f"), autocast() if autocast else nullcontext():
-                out = f(state)
-            self._check(out, autocast=autocast is not None)
-            if version is not None and flat._version != version:
-                raise ValueError(
-                    "f modified its argument in place; expected f to leave it alone: "
-                    "clone it first, or use the out-of-place operation"
-                )
-            with record_function("mdeq.packing"):
-                return self.pack(out)
+    def resized(self, batch: int) -> "Layout":
+        """The layout of another number of samples."""
+        return replace(self, shapes=tuple(torch.Size((batch, *s[1:])) for s in self.shapes))
 
-        return flat_f
-
-    def _check(self, out: object, *, autocast: bool) -> None:
+    def check(self, out: object, *, autocast: bool) -> None:
+        """The result of f is a state of this layout."""
         structure, scales = _scales(out, "the result of f")
         if (structure is Tensor) != (self.structure is Tensor) or len(scales) != len(self.shapes):
             raise ValueError(
@@ -156,6 +144,41 @@ class Layout:
                     f"f changed the dtype of {where} from {_short(self.dtype)} to "
                     f"{_short(scale.dtype)}; start from a z0 of f's dtype, or use torch.autocast"
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class FlatFunction:
+    """A function of states as a map of flat ones."""
+
+    f: Callable[[Any], Any]
+    layout: Layout
+    autocast: Callable[[], AbstractContextManager[Any]] | None
+
+    def __call__(self, flat: Tensor) -> Tensor:
+        """f(z), flat."""
+        with record_function("mdeq.packing"):
+            state = self.layout.unpack(flat)
+        version = None if flat.is_inference() else flat._version
+        with record_function("mdeq.f"), self.autocast() if self.autocast else nullcontext():
+            out = self.f(state)
+        self.layout.check(out, autocast=self.autocast is not None)
+        if version is not None and flat._version != version:
+            raise ValueError(
+                "f modified its argument in place; expected f to leave it alone: "
+                "clone it first, or use the out-of-place operation"
+            )
+        with record_function("mdeq.packing"):
+            return self.layout.pack(out)
+
+    @property
+    def selects(self) -> bool:
+        """Whether f can be had for some of its samples."""
+        return callable(getattr(self.f, "select", None))
+
+    def select(self, rows: Tensor) -> "FlatFunction":
+        """The map of some samples."""
+        f = self.f.select(rows)  # type: ignore[attr-defined]
+        return FlatFunction(f, self.layout.resized(len(rows)), self.autocast)
 
 
 def _scales(state: object, name: str) -> tuple[type, Sequence[Tensor]]:
