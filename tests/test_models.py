@@ -613,3 +613,10 @@ def test_a_model_does_not_change_its_preset() -> None:
 def test_the_change_of_every_scale_can_be_recorded() -> None:
     solution = tiny().equilibrium(torch.randn(2, 3, 8, 8), track_scales=True).solution
     assert solution.scale_changes.shape == (14, 2, 3)
+
+
+def test_the_fast_mode_changes_the_budgets_and_nothing_else() -> None:
+    own, fast = mdeq.models.configure("mdeq_cifar10"), mdeq.models.configure("fast:mdeq_cifar10")
+    assert fast.override(solver=own.solver, backward=own.backward) == own
+    assert (fast.solver.solver, fast.backward["mode"]) == ("anderson", "phantom")
+    assert mdeq.create_model("fast:mdeq_cifar10_small", dropout=0.0).config.dropout == 0
