@@ -12,7 +12,7 @@ from mdeq.cli.train import read_recipe, train_parser
 from mdeq.engine import Recipe, list_recipes, recipe_file
 from mdeq.engine.optimisation import create_optimiser, create_schedule
 from mdeq.engine.recipe import plain
-from mdeq.models import MDEQ
+from mdeq.models import build
 
 
 def read(name: str, *arguments: str) -> Recipe:
@@ -25,7 +25,7 @@ class TestShipped:
     def test_has_a_model_that_can_be_built(self, name: str) -> None:
         recipe = read(name)
         with torch.device("meta"):
-            MDEQ(recipe.model_config({}))
+            build(recipe.model_config({}))
         assert recipe.description
 
     def test_resolved_and_written_it_is_the_same_run(self, name: str) -> None:

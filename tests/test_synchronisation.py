@@ -138,3 +138,69 @@ def test_the_product_with_zero_is_not_computed() -> None:
     with CountWaits() as count:
         z.sum().backward()
     assert count.operations["aten.cos"] == 5
+
+
+class Recorded(TorchDispatchMode):
+    """Lists every operation with the shapes of what it returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations: list[tuple[str, tuple[torch.Size, ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        results = out if isinstance(out, (list, tuple)) else [out]
+        shapes = tuple(r.shape for r in results if isinstance(r, Tensor))
+        self.operations.append((str(func), shapes))
+        return out
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_between_stop_tests_nothing_depends_on_the_data(solver: str) -> None:
+    """The same operations on the same shapes, whatever converges: what a CUDA graph asks for."""
+    lists = []
+    for slope in (0.0, 0.5, 50.0):  # done at once, soon, never
+        with Recorded() as recorded:
+            mdeq.solve(
+                lambda z, slope=slope: torch.sin(slope * z + 0.1),
+                torch.zeros(3, 7),
+                solver,
+                max_steps=12,
+                check_every=1000,
+                **({} if solver == "picard" else {"memory": 4}),
+            )
+        lists.append(recorded.operations)
+    assert lists[0] == lists[1] == lists[2]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_there_is_no_work_per_sample_in_python(solver: str) -> None:
+    counts = []
+    for batch in (2, 64):
+        with Recorded() as recorded:
+            mdeq.solve(
+                lambda z: torch.sin(50 * z + 0.1), torch.zeros(batch, 7), solver, max_steps=12
+            )
+        counts.append(len(recorded.operations))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("solver", ["broyden", "anderson"])
+def test_what_a_solver_remembers_is_allocated_once(solver: str) -> None:
+    """Nothing in the iteration is larger than a state, but for views of the solver's memory."""
+    with Recorded() as recorded:
+        mdeq.solve(
+            lambda z: torch.sin(50 * z + 0.1),
+            torch.zeros(3, 1000),
+            solver,
+            max_steps=12,
+            memory=6,
+            check_every=1000,
+        )
+    allocating = [
+        (name, shape)
+        for name, shapes in recorded.operations
+        for shape in shapes
+        if shape.numel() > 3 * 1000 and ("empty" in name or "cat" in name or "copy" in name)
+    ]
+    assert 1 <= len(allocating) <= 2  # one ring for Broyden, two for Anderson
