@@ -152,7 +152,7 @@ class TestOptimisation:
     def test_norms_and_biases_do_not_decay(self) -> None:
         recipe = read("imagenet-small")
         with torch.device("meta"):
-            model = MDEQ(recipe.model_config({}))
+            model = build(recipe.model_config({}))
         groups = create_optimiser(model, recipe.optimiser).param_groups
         decay = {id(p): group["weight_decay"] for group in groups for p in group["params"]}
         for name, parameter in model.named_parameters():
