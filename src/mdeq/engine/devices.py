@@ -25,8 +25,8 @@ def keep_freed_memory() -> None:
     """Have the C library keep what is freed, for what is allocated next; glibc only.
 
     Left alone, it returns large blocks to the system at once and gets them back page by page,
-    cleared. Networks free and allocate the same blocks all the time: small ones spend a third
-    of their time on a CPU on that. The process stays as large as its largest moment.
+    cleared. Networks free and allocate the same blocks all the time: small ones spend up to a
+    third of their time on a CPU on that. The process stays as large as its largest moment.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
