@@ -18,14 +18,14 @@ _one_call_at_a_time = threading.RLock()
 
 def one_pass(module: nn.Module, x: Tensor) -> "Pass":
     """f(.; x) for one pass: weights normalised, dropout masks drawn, for good."""
-    fixed, masks = {}, {}
+    weights, masks = {}, {}
     with torch.inference_mode(False):  # so that the function can be differentiated later
         for name, part in module.named_modules():
             if isinstance(part, WeightNormConv2d):
-                fixed[f"{name}.weight"] = part.normalised()
+                weights[f"{name}.weight"] = part.normalised()
             elif isinstance(part, VariationalDropout2d) and part.active:
                 masks[f"{name}.mask"] = part.draw(x)
-    return Pass(module, x, fixed, masks)
+    return Pass(module, x, weights, masks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
