@@ -1,13 +1,16 @@
 """Measuring: the peer solves the same problem, the parts add up, the command says what it saw."""
 
 import json
+import os
+import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 import mdeq
-from mdeq.bench import TorchDEQ, compare_solvers, enter, interleaved, parts_of_step
+from mdeq.bench import Contestant, TorchDEQ, apart, compare_solvers, interleaved, parts_of_step
 from mdeq.bench.peers import PlainTransformation
 from mdeq.bench.timing import Spread, ratios
 from mdeq.cli.bench import with_counterparts
@@ -62,10 +65,15 @@ def test_torchdeq_is_for_broyden_and_implicit_gradients() -> None:
 
 def test_every_work_comes_once_a_turn_and_first_in_turn() -> None:
     order: list[str] = []
-    works = {name: (lambda name=name: order.append(name)) for name in "abc"}
-    times = interleaved(works, turns=3, device=CPU, title="", warmups=0)
+
+    def work(name: str) -> float:
+        order.append(name)
+        return float(len(order))
+
+    works = {name: partial(work, name) for name in "abc"}
+    times = interleaved(works, turns=3, title="", warmups=0)
     assert order == ["a", "b", "c", "b", "c", "a", "c", "a", "b"]
-    assert {name: len(values) for name, values in times.items()} == {"a": 3, "b": 3, "c": 3}
+    assert times == {"a": [1, 6, 8], "b": [2, 4, 9], "c": [3, 5, 7]}
 
 
 def test_ratios_are_taken_turn_by_turn() -> None:
@@ -74,7 +82,7 @@ def test_ratios_are_taken_turn_by_turn() -> None:
 
 
 def test_the_parts_of_a_step_add_up_and_are_all_there() -> None:
-    contestant = enter("official_cifar10_tiny", batch_size=2, image_size=8, device=CPU)
+    contestant = Contestant("official_cifar10_tiny", batch_size=2, image_size=8, device=CPU)
     parts = {part.name: part for part in parts_of_step(contestant, turns=1)}
     assert sum(part.share for part in parts.values()) == pytest.approx(1)
     assert all(part.seconds > 0 for part in parts.values())
@@ -84,12 +92,31 @@ def test_every_solver_reaches_the_residual_that_is_asked_for() -> None:
     torch.manual_seed(0)
     model = contract(mdeq.MDEQ(tiny()))
     results = compare_solvers(
-        model, torch.randn(3, 3, 8, 8), tols=(1e-2,), turns=1, reference="anderson"
+        model, torch.randn(3, 3, 8, 8), tols=(1e-2,), turns=1, reference="anderson", device=CPU
     )
     assert [r.solver for r in results] == [
         "broyden", "anderson", "torchdeq broyden", "torchdeq anderson",
     ]  # fmt: skip
     assert all(r.residual <= 1.01e-2 for r in results)
+
+
+def where(number: int) -> tuple[int, int]:
+    """Which process this is, and what lives there."""
+    return os.getpid(), number
+
+
+def end(number: int) -> None:
+    """End the process, as the system does when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_what_is_apart_lives_in_a_process_of_its_own() -> None:
+    with apart({"one": partial(int, "1"), "two": partial(int, "2")}) as things:
+        (first, one), (second, two) = (thing.do(where) for thing in things.values())
+        assert (one, two) == (1, 2)
+        assert len({first, second, os.getpid()}) == 3
+        with pytest.raises(MemoryError, match="the process of two was killed"):
+            things["two"].do(end)
 
 
 def test_a_peer_is_measured_beside_the_model_itself() -> None:

@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mdeq.bench.contestants import Contestant
-from mdeq.bench.timing import Spread, interleaved, ratios
+from mdeq.bench.timing import Spread, interleaved, ratios, seconds
 from mdeq.models import MDEQ
 
 Interval = tuple[float, float]
@@ -54,7 +54,7 @@ def parts_of_step(contestant: Contestant, *, turns: int) -> list[Part]:
     f, products = spent_solving("mdeq.f"), spent("mdeq.product")
     packing = spent_solving("mdeq.packing")
     solving = spent("mdeq.solve")
-    seconds = {
+    durations = {
         "f": f,
         "products": products,
         "solver": solving - f - products - packing,
@@ -62,7 +62,7 @@ def parts_of_step(contestant: Contestant, *, turns: int) -> list[Part]:
         "recorded f, stem and heads": whole - solving - spent("bench.optimiser"),
         "optimiser": spent("bench.optimiser"),
     }
-    return [Part(name, value, value / whole) for name, value in seconds.items()]
+    return [Part(name, value, value / whole) for name, value in durations.items()]
 
 
 class _Convolutions(TorchDispatchMode):
@@ -77,6 +77,11 @@ class _Convolutions(TorchDispatchMode):
             self.calls.append(lambda: func(*args, **(kwargs or {})))
         return func(*args, **(kwargs or {}))
 
+    def repeat(self) -> None:
+        """Run them again, and nothing else."""
+        for call in self.calls:
+            call()
+
 
 @torch.no_grad()
 def convolution_ratio(contestant: Contestant, *, turns: int) -> Spread:
@@ -90,9 +95,11 @@ def convolution_ratio(contestant: Contestant, *, turns: int) -> Spread:
     with _Convolutions() as convolutions:
         f(z)
     times = interleaved(
-        {"f": lambda: f(z), "convolutions": lambda: [call() for call in convolutions.calls]},
+        {
+            "f": lambda: seconds(lambda: f(z), x.device),
+            "convolutions": lambda: seconds(convolutions.repeat, x.device),
+        },
         turns=10 * turns,
-        device=x.device,
         title="f",
     )
     return ratios(times["f"], times["convolutions"])

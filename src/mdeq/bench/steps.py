@@ -1,13 +1,12 @@
 """Steps of training and answers, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
-import torch
-
+from mdeq.bench.apart import Apart
 from mdeq.bench.contestants import Contestant
 from mdeq.bench.timing import Spread, interleaved, ratios
-from mdeq.measure import peak_memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,32 +39,33 @@ class StepResult:
 
 
 def compare_steps(
-    contestants: Sequence[Contestant], *, reference: str, turns: int, device: torch.device
+    contestants: Mapping[str, Apart[Contestant]], *, reference: str, turns: int
 ) -> list[StepResult]:
     """Measure all in turns; peaks last, since a profiler measures them on CPU."""
     train = interleaved(
-        {c.name: c.train for c in contestants}, turns=turns, device=device, title="training steps"
+        {name: partial(c.do, Contestant.train_seconds) for name, c in contestants.items()},
+        turns=turns,
+        title="training steps",
     )
     infer = interleaved(
-        {c.name: c.infer for c in contestants}, turns=turns, device=device, title="inference"
+        {name: partial(c.do, Contestant.infer_seconds) for name, c in contestants.items()},
+        turns=turns,
+        title="inference",
     )
-    train_bytes, infer_bytes = {}, {}
-    for contestant in contestants:
-        contestant.model.zero_grad()  # gradients are the step's own
-        train_bytes[contestant.name] = peak_memory(contestant.train, device)
-        infer_bytes[contestant.name] = peak_memory(contestant.infer, device)
+    train_bytes = {name: c.do(Contestant.train_bytes) for name, c in contestants.items()}
+    infer_bytes = {name: c.do(Contestant.infer_bytes) for name, c in contestants.items()}
     return [
         StepResult(
-            name=c.name,
-            parameters=c.parameters,
-            train_seconds=Spread.of(train[c.name]),
-            train_ratio=ratios(train[c.name], train[reference]),
-            train_bytes=train_bytes[c.name],
-            train_bytes_ratio=train_bytes[c.name] / train_bytes[reference],
-            infer_seconds=Spread.of(infer[c.name]),
-            infer_ratio=ratios(infer[c.name], infer[reference]),
-            infer_bytes=infer_bytes[c.name],
-            infer_bytes_ratio=infer_bytes[c.name] / infer_bytes[reference],
+            name=name,
+            parameters=contestant.do(Contestant.parameters),
+            train_seconds=Spread.of(train[name]),
+            train_ratio=ratios(train[name], train[reference]),
+            train_bytes=train_bytes[name],
+            train_bytes_ratio=train_bytes[name] / train_bytes[reference],
+            infer_seconds=Spread.of(infer[name]),
+            infer_ratio=ratios(infer[name], infer[reference]),
+            infer_bytes=infer_bytes[name],
+            infer_bytes_ratio=infer_bytes[name] / infer_bytes[reference],
         )
-        for c in contestants
+        for name, contestant in contestants.items()
     ]

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from tqdm import tqdm
 
-Work = Callable[[], object]
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -31,7 +29,7 @@ class Spread:
         return f"{self.median:{spec}} ({self.low:{spec}} to {self.high:{spec}})"
 
 
-def seconds(work: Work, device: torch.device) -> float:
+def seconds(work: Callable[[], object], device: torch.device) -> float:
     """How long some work takes, the device's part included."""
     _wait(device)
     began = time.perf_counter()
@@ -41,9 +39,12 @@ def seconds(work: Work, device: torch.device) -> float:
 
 
 def interleaved(
-    works: Mapping[str, Work], *, turns: int, device: torch.device, title: str, warmups: int = 2
+    works: Mapping[str, Callable[[], float]], *, turns: int, title: str, warmups: int = 2
 ) -> dict[str, list[float]]:
-    """The seconds of every work in every turn; in a turn each comes once, in a rotating order."""
+    """The seconds that every work says it took, turn by turn.
+
+    In a turn each comes once, in a rotating order.
+    """
     times: dict[str, list[float]] = {name: [] for name in works}
     names = list(works)
     rounds = range(-warmups, turns)
@@ -51,7 +52,7 @@ def interleaved(
         for turn in rounds:
             for shift in range(len(names)):
                 name = names[(turn + shift) % len(names)]
-                spent = seconds(works[name], device)
+                spent = works[name]()
                 if turn >= 0:
                     times[name].append(spent)
                 bar.update()

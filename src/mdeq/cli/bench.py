@@ -2,32 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import torch
 
 from mdeq.bench import (
     PEER,
+    Apart,
+    Contestant,
     SolveResult,
     StepResult,
+    apart,
     compare_solvers,
     compare_steps,
+    configuration,
     convolution_ratio,
-    enter,
     parts_of_step,
 )
 from mdeq.cli.options import check_json, create_parser, parse, write_json
 from mdeq.data import SPLITS, DataError
 from mdeq.engine import create_accelerator, open_bundle
-from mdeq.models import MDEQ
+from mdeq.models import MDEQ, MDEQConfig
 
 USAGE = """mdeq bench NAME [NAME ...] [--parts true] [--batch-size N] ...
        mdeq bench --solvers RUN [--data DIR] ..."""
-DESCRIPTION = """Measure models side by side, in turns within one process: a step of training and
-an answer, their time and their peak memory, as ratios with their quartiles. A NAME is one of
-`mdeq models`, fast:NAME for the recommended training mode, or torchdeq:NAME for the same model
-on torchdeq, which is measured beside NAME. Ratios are to the last one named. With --solvers, to
-our Anderson. Run it on a quiet machine: a job on another core slows a CPU several times over."""
+DESCRIPTION = """Measure models side by side, in turns, each in a process of its own: a step of
+training and an answer, their time and their peak memory, as ratios with their quartiles. A NAME
+is one of `mdeq models`, fast:NAME for the recommended training mode, or torchdeq:NAME for the
+same model on torchdeq, which is measured beside NAME. Ratios are to the last one named. With
+--solvers, to our Anderson. Run it on a quiet machine: a job on another core slows a CPU several
+times over."""
 
 
 def main(arguments: list[str]) -> int:
@@ -79,36 +84,37 @@ def main(arguments: list[str]) -> int:
 
 def _steps(options: Any, device: torch.device) -> dict[str, Any]:
     names = with_counterparts(options.names)
-    contestants = [
-        enter(
-            name,
-            batch_size=options.batch_size,
-            image_size=options.image_size,
-            device=device,
-            channels_last=options.channels_last,
-        )
+    configurations = {name: configuration(name) for name in names}  # mistakes, before the work
+    sizes = {"batch_size": options.batch_size, "image_size": options.image_size}
+    makers = {
+        name: partial(Contestant, name, **sizes, device=device, channels_last=options.channels_last)
         for name in names
-    ]
-    results = compare_steps(
-        contestants, reference=options.names[-1], turns=options.turns, device=device
-    )
-    print(steps_table(results))
-    figures: dict[str, Any] = {"steps": [asdict(result) for result in results]}
-    if options.parts:
-        figures["parts"] = {}
-        for contestant in contestants:
-            if isinstance(contestant.model, MDEQ):
-                parts = parts_of_step(contestant, turns=options.turns)
-                ratio = convolution_ratio(contestant, turns=options.turns)
-                print(f"\na training step of {contestant.name}, profiled")
-                for part in parts:
-                    print(f"  {part.name:28} {1e3 * part.seconds:9.1f} ms {part.share:7.1%}")
-                print(f"  f in multiples of its convolutions alone: {ratio:.2f}")
-                figures["parts"][contestant.name] = {
-                    "parts": [asdict(part) for part in parts],
-                    "f_against_its_convolutions": asdict(ratio),
-                }
+    }
+    figures: dict[str, Any] = {}
+    with apart(makers) as contestants:
+        results = compare_steps(contestants, reference=options.names[-1], turns=options.turns)
+        print(steps_table(results))
+        figures["steps"] = [asdict(result) for result in results]
+        if options.parts:
+            figures["parts"] = {
+                name: _parts(name, contestants[name], options.turns)
+                for name, config in configurations.items()
+                if isinstance(config, MDEQConfig) and not name.startswith(PEER)
+            }
     return figures
+
+
+def _parts(name: str, contestant: Apart[Contestant], turns: int) -> dict[str, Any]:
+    parts = contestant.do(parts_of_step, turns=turns)
+    ratio = contestant.do(convolution_ratio, turns=turns)
+    print(f"\na training step of {name}, profiled")
+    for part in parts:
+        print(f"  {part.name:28} {1e3 * part.seconds:9.1f} ms {part.share:7.1%}")
+    print(f"  f in multiples of its convolutions alone: {ratio:.2f}")
+    return {
+        "parts": [asdict(part) for part in parts],
+        "f_against_its_convolutions": asdict(ratio),
+    }
 
 
 def with_counterparts(names: Sequence[str]) -> list[str]:
@@ -147,10 +153,14 @@ def _solvers(options: Any, device: torch.device) -> dict[str, Any]:
         if isinstance(example, DataError):
             raise example
     pixels = torch.stack([example["image"] for example in shown])  # type: ignore[index]
-    model = bundle.model.to(device)
-    images = bundle.source.normalise(pixels.to(device), next(model.parameters()).dtype)
+    images = bundle.source.normalise(pixels, next(bundle.model.parameters()).dtype)
     results = compare_solvers(
-        model, images, tols=(1e-2, 1e-3), turns=options.turns, reference="anderson"
+        bundle.model,
+        images,
+        tols=(1e-2, 1e-3),
+        turns=options.turns,
+        reference="anderson",
+        device=device,
     )
     print(solvers_table(results))
     return {"solvers": [asdict(result) for result in results]}

@@ -1,7 +1,7 @@
 """Training, evaluation and prediction: what happens to models and data together."""
 
 from mdeq.engine.bundle import Bundle, open_bundle
-from mdeq.engine.devices import create_accelerator
+from mdeq.engine.devices import create_accelerator, keep_freed_memory
 from mdeq.engine.divergence import DivergedError
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
@@ -22,6 +22,7 @@ __all__ = [
     "create_accelerator",
     "evaluate",
     "figures_table",
+    "keep_freed_memory",
     "list_recipes",
     "open_bundle",
     "predict",
