@@ -132,9 +132,12 @@ def test_the_command_compares_models(tmp_path: Path, capsys: pytest.CaptureFixtu
     said = capsys.readouterr().out
     assert all(name in said for name in names)
     figures = json.loads(file.read_text())
-    assert [row["name"] for row in figures["steps"]] == names
-    assert figures["steps"][1]["train_ratio"]["median"] == 1
-    assert figures["steps"][0]["train_bytes"] > figures["steps"][0]["infer_bytes"] > 0
+    first, second = figures["rows"]
+    assert [first["name"], second["name"]] == names
+    assert first["seconds"] == first["train"]["seconds"]["median"] > 0
+    assert first["peak_mb"] == first["train"]["bytes"] / 1e6
+    assert second["train"]["seconds_ratio"]["median"] == 1
+    assert first["train"]["bytes"] > first["infer"]["bytes"] > 0
     assert list(figures["parts"]) == names[:1]
 
 

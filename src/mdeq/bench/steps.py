@@ -1,6 +1,6 @@
 """Steps of training and answers, side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,62 +10,84 @@ from mdeq.bench.timing import Spread, interleaved, ratios
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepResult:
-    """The figures of one contestant, and their ratios to the reference's.
+class Cost:
+    """What some work takes, and what that is in multiples of the reference's.
 
     Attributes:
-        name: Of the contestant.
-        parameters: Of its model.
-        train_seconds: Of a step of training.
-        train_ratio: The same in multiples of the reference's, turn by turn.
-        train_bytes: That a step holds at its peak, above weights and optimiser.
-        train_bytes_ratio: In multiples of the reference's.
-        infer_seconds: Of an answer for the batch.
-        infer_ratio: In multiples of the reference's, turn by turn.
-        infer_bytes: That an answer holds at its peak, above the weights.
-        infer_bytes_ratio: In multiples of the reference's.
+        seconds: Its time.
+        seconds_ratio: Taken turn by turn.
+        bytes: That it holds at its peak, above weights and optimiser.
+        bytes_ratio: Of the peaks.
     """
+
+    seconds: Spread
+    seconds_ratio: Spread
+    bytes: int
+    bytes_ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """The figures of one contestant: of a step of training, and of an answer for the batch."""
 
     name: str
     parameters: int
-    train_seconds: Spread
-    train_ratio: Spread
-    train_bytes: int
-    train_bytes_ratio: float
-    infer_seconds: Spread
-    infer_ratio: Spread
-    infer_bytes: int
-    infer_bytes_ratio: float
+    train: Cost
+    infer: Cost
 
 
 def compare_steps(
     contestants: Mapping[str, Apart[Contestant]], *, reference: str, turns: int
 ) -> list[StepResult]:
-    """Measure all in turns; peaks last, since a profiler measures them on CPU."""
-    train = interleaved(
-        {name: partial(c.do, Contestant.train_seconds) for name, c in contestants.items()},
+    """Measure all in turns."""
+    train = _costs(
+        contestants,
+        Contestant.train_seconds,
+        Contestant.train_bytes,
+        reference=reference,
         turns=turns,
         title="training steps",
     )
-    infer = interleaved(
-        {name: partial(c.do, Contestant.infer_seconds) for name, c in contestants.items()},
+    infer = _costs(
+        contestants,
+        Contestant.infer_seconds,
+        Contestant.infer_bytes,
+        reference=reference,
         turns=turns,
         title="inference",
     )
-    train_bytes = {name: c.do(Contestant.train_bytes) for name, c in contestants.items()}
-    infer_bytes = {name: c.do(Contestant.infer_bytes) for name, c in contestants.items()}
     return [
         StepResult(
             name=name,
             parameters=contestant.do(Contestant.parameters),
-            train_seconds=Spread.of(train[name]),
-            train_ratio=ratios(train[name], train[reference]),
-            train_bytes=train_bytes[name],
-            train_bytes_ratio=train_bytes[name] / train_bytes[reference],
-            infer_seconds=Spread.of(infer[name]),
-            infer_ratio=ratios(infer[name], infer[reference]),
-            infer_bytes=infer_bytes[name],
-            infer_bytes_ratio=infer_bytes[name] / infer_bytes[reference],
+            train=train[name],
+            infer=infer[name],
         )
         for name, contestant in contestants.items()
     ]
+
+
+def _costs(
+    contestants: Mapping[str, Apart[Contestant]],
+    seconds: Callable[[Contestant], float],
+    peak: Callable[[Contestant], int],
+    *,
+    reference: str,
+    turns: int,
+    title: str,
+) -> dict[str, Cost]:
+    times = interleaved(
+        {name: partial(each.do, seconds) for name, each in contestants.items()},
+        turns=turns,
+        title=title,
+    )
+    peaks = {name: each.do(peak) for name, each in contestants.items()}
+    return {
+        name: Cost(
+            seconds=Spread.of(times[name]),
+            seconds_ratio=ratios(times[name], times[reference]),
+            bytes=peaks[name],
+            bytes_ratio=peaks[name] / peaks[reference],
+        )
+        for name in contestants
+    }

@@ -94,7 +94,14 @@ def _steps(options: Any, device: torch.device) -> dict[str, Any]:
     with apart(makers) as contestants:
         results = compare_steps(contestants, reference=options.names[-1], turns=options.turns)
         print(steps_table(results))
-        figures["steps"] = [asdict(result) for result in results]
+        figures["rows"] = [
+            {
+                "seconds": result.train.seconds.median,
+                "peak_mb": result.train.bytes / 1e6,
+                **asdict(result),
+            }
+            for result in results
+        ]
         if options.parts:
             figures["parts"] = {
                 name: _parts(name, contestants[name], options.turns)
@@ -131,12 +138,13 @@ def steps_table(results: Sequence[StepResult]) -> str:
         f"{'peak':>8}  {'ratio':>5}  {'inference':>9}  {'ratio':>19}  {'peak':>8}  {'ratio':>5}"
     ]
     for result in results:
+        train, infer = result.train, result.infer
         lines.append(
             f"{result.name:{width}}  {result.parameters:>11,}  "
-            f"{1e3 * result.train_seconds.median:10.0f} ms  {result.train_ratio:.2f}  "
-            f"{result.train_bytes / 1e6:5.0f} MB  {result.train_bytes_ratio:5.2f}  "
-            f"{1e3 * result.infer_seconds.median:6.0f} ms  {result.infer_ratio:.2f}  "
-            f"{result.infer_bytes / 1e6:5.0f} MB  {result.infer_bytes_ratio:5.2f}"
+            f"{1e3 * train.seconds.median:10.0f} ms  {train.seconds_ratio:.2f}  "
+            f"{train.bytes / 1e6:5.0f} MB  {train.bytes_ratio:5.2f}  "
+            f"{1e3 * infer.seconds.median:6.0f} ms  {infer.seconds_ratio:.2f}  "
+            f"{infer.bytes / 1e6:5.0f} MB  {infer.bytes_ratio:5.2f}"
         )
     return "\n".join(lines)
 
