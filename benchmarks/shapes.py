@@ -18,10 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from mdeq.data import Once, Order, batches, create_source, open_split
-from mdeq.engine import create_accelerator, evaluate, open_bundle
-from mdeq.engine.tasks import Scores, task_loss
+from mdeq.engine import create_accelerator, evaluate, open_bundle, task_loss
+from mdeq.engine.tasks import Scores
 from mdeq.implicit import Unrolled
-from mdeq.solvers import Solution
 
 ONCE = ["--model.backward", "{mode: unrolled, steps: 1}"]
 
@@ -84,7 +83,7 @@ def linear(seed: int, epochs: int = 5) -> dict[str, Any]:
     torch.manual_seed(seed)
     source = create_source("shapes")
     classes = source.classes(None)
-    size = source.image_size
+    size = source.samples("val", None)[0]["image"].shape[-1]  # type: ignore[index]
     outputs = {task: len(names) for task, names in classes.items()}
     outputs["segmentation"] *= size * size
     maps = nn.ModuleDict({task: nn.Linear(3 * size * size, n) for task, n in outputs.items()})
@@ -111,15 +110,10 @@ def linear(seed: int, epochs: int = 5) -> dict[str, Any]:
         assert isinstance(loss, Tensor)
         loss.backward()
         optimiser.step()
-    scores = Scores(classes, torch.device("cpu"))
+    scores = Scores(classes, torch.device("cpu"), solved=False)
     for batch in load("test", None):
-        n = len(batch["image"])
-        none = Solution(
-            z=torch.zeros(n, 1), residual=torch.zeros(n), converged=torch.ones(n, dtype=torch.bool),
-            steps=torch.ones(n), trace=torch.zeros(1, n),
-        )  # fmt: skip
         with torch.no_grad():
-            scores.update(logits(batch["image"]), batch, none)
+            scores.update(logits(batch["image"]), batch)
     return scores.compute()
 
 

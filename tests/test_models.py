@@ -25,6 +25,7 @@ SIZES: dict[str, int | None] = {
     "mdeq_cityscapes_small": None,
     "mdeq_cityscapes_large": None,
     "mdeq_cityscapes_xl": None,
+    "mdeq_camvid": None,
     "deq_cifar10_small": 170_000,
     "deq_imagenet_small": 18_000_000,
 }

@@ -30,7 +30,7 @@ class TestShipped:
 
     def test_resolved_and_written_it_is_the_same_run(self, name: str) -> None:
         recipe = read(name)
-        classes = {"classification": ["a", "b"]}
+        classes = {task: ["a", "b"] for task in recipe.model_config({}).tasks}
         recipe = replace(recipe, tasks={})
         config = recipe.model_config(classes)
         resolved = recipe.resolved(config, classes)
@@ -40,19 +40,21 @@ class TestShipped:
 
 
 @pytest.mark.parametrize(
-    ("name", "epochs", "optimiser", "lr", "decay"),
+    ("name", "epochs", "batch", "optimiser", "lr", "decay"),
     [
-        ("cifar10-small", "50 epochs", "adam", 0.001, 0),
-        ("cifar10", "200 epochs", "adam", 0.001, 0),
-        ("imagenet-small", "100 epochs", "sgd", 0.05, 5e-5),
-        ("imagenet-large", "100 epochs", "sgd", 0.05, 1e-4),
+        ("cifar10-small", "50 epochs", 128, "adam", 0.001, 0),
+        ("cifar10", "200 epochs", 128, "adam", 0.001, 0),
+        ("imagenet-small", "100 epochs", 128, "sgd", 0.05, 5e-5),
+        ("imagenet-large", "100 epochs", 128, "sgd", 0.05, 1e-4),
+        ("cityscapes-small", "480 epochs", 12, "sgd", 0.01, 2e-4),
+        ("cityscapes-large", "480 epochs", 12, "sgd", 0.01, 3e-4),
     ],
 )
 def test_the_papers_recipes_have_the_papers_numbers(
-    name: str, epochs: str, optimiser: str, lr: float, decay: float
+    name: str, epochs: str, batch: int, optimiser: str, lr: float, decay: float
 ) -> None:
     recipe = read(name)
-    assert (recipe.length, recipe.batch_size) == (epochs, 128)
+    assert (recipe.length, recipe.batch_size) == (epochs, batch)
     assert recipe.optimiser.name == optimiser
     assert recipe.optimiser.lr == lr
     assert recipe.optimiser.weight_decay == decay

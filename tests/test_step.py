@@ -7,6 +7,7 @@ import torch
 
 from mdeq.data import batches, create_source, open_split
 from mdeq.engine import Recipe, create_accelerator
+from mdeq.engine.losses import training_losses
 from mdeq.engine.step import compute_gradient
 from mdeq.models import MDEQ
 
@@ -38,6 +39,7 @@ def gradient(recipe: Recipe, dtype: torch.dtype = torch.float64) -> torch.Tensor
         batch,
         recipe,
         accelerator=create_accelerator(),
+        losses=training_losses(recipe, classes),
         weights=recipe.tasks,
         track_scales=False,
     )

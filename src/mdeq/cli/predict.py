@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         if prediction.mask is not None:
             names = bundle.classes["segmentation"]
             target = _overlay_file(folder, file, rows)
-            save_overlay(target, prediction.image, prediction.mask, names)
+            save_overlay(target, prediction.image, prediction.mask, names, bundle.colours)
             shares = (
                 prediction.mask.flatten().bincount(minlength=len(names)) / prediction.mask.numel()
             )

@@ -11,9 +11,10 @@ from torchvision import datasets, tv_tensors
 from torchvision.datasets.utils import check_integrity
 from torchvision.transforms import v2
 
+from mdeq.data.colours import Channels
 from mdeq.data.errors import DataError
-from mdeq.data.source import Sample, Samples, Source, Split
-from mdeq.data.transforms import Colour, shifted_and_flipped
+from mdeq.data.source import Sample, Samples, Split, SquareSource
+from mdeq.data.transforms import shifted_and_flipped
 
 CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
@@ -21,7 +22,7 @@ CLASSES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class CIFAR10(Source):
+class CIFAR10(SquareSource):
     """CIFAR-10, from a folder that holds cifar-10-batches-py.
 
     Attributes:
@@ -30,8 +31,8 @@ class CIFAR10(Source):
         download: Whether to fetch the data into the folder first, where they are missing.
     """
 
-    mean: ClassVar[Colour] = (0.4914, 0.4822, 0.4465)
-    std: ClassVar[Colour] = (0.2470, 0.2435, 0.2616)
+    mean: ClassVar[Channels] = (0.4914, 0.4822, 0.4465)
+    std: ClassVar[Channels] = (0.2470, 0.2435, 0.2616)
 
     holdout: int = 0
     download: bool = False

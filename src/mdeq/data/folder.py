@@ -11,14 +11,14 @@ from torchvision.transforms import v2
 
 from mdeq.data.errors import DataError
 from mdeq.data.images import SUFFIXES, read_image
-from mdeq.data.source import Sample, Samples, Source, Split
+from mdeq.data.source import Sample, Samples, Split, SquareSource
 from mdeq.data.transforms import centred, cropped_and_flipped
 
 LAYOUT = "train/CLASS/*.jpg, and val/ and test/ likewise where you have them"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Folder(Source):
+class Folder(SquareSource):
     """A folder with train/CLASS/ files, and val/CLASS/ and test/CLASS/ where there are some.
 
     Attributes:

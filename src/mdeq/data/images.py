@@ -1,6 +1,8 @@
 """Images from files: whatever they are stored as, three channels come out, or the file's name."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,19 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".
 
 def read_image(file: str | Path) -> Tensor:
     """An image file as a tensor (3, H, W) of bytes, upright, transparency laid on white."""
+    with opened(file) as stored:
+        image = _to_rgb(ImageOps.exif_transpose(stored))
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+@contextmanager
+def opened(file: str | Path) -> Iterator[Image.Image]:
+    """An image file, to be decoded inside; what is wrong with it raises an error with its name."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata; what cannot be decoded still raises
-            with Image.open(file) as opened:
-                image = _to_rgb(ImageOps.exif_transpose(opened))
+            with Image.open(file) as stored:
+                yield stored
     except Image.DecompressionBombError as error:
         raise DataError(f"{file} is too large to be opened safely: {error}") from None
     except (OSError, ValueError, SyntaxError) as error:  # what Pillow raises for broken files
@@ -29,7 +39,6 @@ def read_image(file: str | Path) -> Tensor:
         raise DataError(
             f"{file} cannot be read as an image ({reason}); replace or remove it"
         ) from None
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
 def write_image(file: Path, pixels: Tensor) -> None:

@@ -130,7 +130,7 @@ def batches(
     loader = DataLoader(
         examples,
         batch_sampler=order,
-        num_workers=min(workers, os.cpu_count() or 1),  # what they load does not depend on it
+        num_workers=min(workers, _usable_cores()),  # what they load does not depend on it
         collate_fn=_collate,
         pin_memory=pin_memory,
         generator=torch.Generator(),  # so that the global one is left alone
@@ -145,6 +145,12 @@ def batches(
 def derived_seed(*parts: int) -> int:
     """A seed of 63 bits that changes with every part."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # not everywhere; containers may have fewer than all
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _leave_signals_to_the_main_process(worker: int) -> None:

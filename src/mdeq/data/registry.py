@@ -6,13 +6,23 @@ from types import MappingProxyType
 from typing import Any
 
 from mdeq.data.cifar10 import CIFAR10
+from mdeq.data.cityscapes import Cityscapes
 from mdeq.data.folder import Folder, ImageNet
+from mdeq.data.scenes import CamVid, PairedFolders
 from mdeq.data.shapes import Shapes
 from mdeq.data.source import Source
 from mdeq.solvers import check_choice
 
 SOURCES: Mapping[str, type[Source]] = MappingProxyType(
-    {"shapes": Shapes, "cifar10": CIFAR10, "imagenet": ImageNet, "folder": Folder}
+    {
+        "shapes": Shapes,
+        "cifar10": CIFAR10,
+        "imagenet": ImageNet,
+        "folder": Folder,
+        "camvid": CamVid,
+        "cityscapes": Cityscapes,
+        "masks": PairedFolders,
+    }
 )
 
 

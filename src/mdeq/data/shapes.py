@@ -9,14 +9,18 @@ import torch
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from mdeq.data.colours import Channels, Colour
 from mdeq.data.drawing import KINDS, draw
-from mdeq.data.source import SPLITS, Sample, Samples, Source, Split
-from mdeq.data.transforms import Colour
+from mdeq.data.source import SPLITS, Sample, Samples, Split, SquareSource
 from mdeq.solvers import check_count
+
+COLOURS: tuple[Colour, ...] = (
+    (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40), (148, 103, 189),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shapes(Source):
+class Shapes(SquareSource):
     """Coloured shapes on textured ground, with noise and occlusion; a label and a mask.
 
     Image i of a split is always the same image for the same `seed`, and in no other split.
@@ -29,8 +33,8 @@ class Shapes(Source):
     """
 
     needs_folder: ClassVar[bool] = False
-    mean: ClassVar[Colour] = (0.5, 0.5, 0.5)
-    std: ClassVar[Colour] = (0.25, 0.25, 0.25)
+    mean: ClassVar[Channels] = (0.5, 0.5, 0.5)
+    std: ClassVar[Channels] = (0.25, 0.25, 0.25)
 
     seed: int = 0
     train: int = 20_000
@@ -49,6 +53,10 @@ class Shapes(Source):
     def classes(self, folder: Path | None) -> dict[str, list[str]]:
         """The kinds of shapes; a pixel can also be ground."""
         return {"classification": list(KINDS), "segmentation": ["ground", *KINDS]}
+
+    def colours(self, folder: Path | None) -> list[Colour | None]:
+        """Of the kinds; the ground has none."""
+        return [None, *COLOURS]
 
     def samples(self, split: Split, folder: Path | None) -> Samples:
         """The drawings of a split."""

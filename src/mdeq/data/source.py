@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2
 
+from mdeq.data.colours import Channels, Colour
 from mdeq.data.errors import DataError
-from mdeq.data.transforms import IMAGENET_MEAN, IMAGENET_STD, Colour
+from mdeq.data.transforms import IMAGENET_MEAN, IMAGENET_STD
 from mdeq.solvers import check_count
 
 Split = Literal["train", "val", "test"]
@@ -32,19 +33,16 @@ class Source(ABC):
     """A dataset: its fields are what a recipe can say about it.
 
     Attributes:
-        image_size: Height and width that the model is trained on.
         augment: Whether training images are varied at random.
     """
 
     needs_folder: ClassVar[bool] = True
-    mean: ClassVar[Colour] = IMAGENET_MEAN
-    std: ClassVar[Colour] = IMAGENET_STD
+    mean: ClassVar[Channels] = IMAGENET_MEAN
+    std: ClassVar[Channels] = IMAGENET_STD
 
-    image_size: int = 32
     augment: bool = False
 
     def __post_init__(self) -> None:
-        check_count("image_size", self.image_size)
         if not isinstance(self.augment, bool):
             raise ValueError(f"augment is {self.augment!r}; expected true or false")
 
@@ -60,15 +58,13 @@ class Source(ABC):
     def transforms(self, *, training: bool) -> list[v2.Transform]:
         """What happens to a sample, in bytes, before the model sees it."""
 
+    @abstractmethod
     def fit(self, picture: Tensor, *, segmenting: bool) -> Tensor:
-        """A picture of any size and origin, in bytes, at the size that the model was trained on.
+        """A picture of any size and origin, in bytes, at the size that the model knows."""
 
-        A model that segments sees the whole picture, others the middle of it.
-        """
-        fitted: Tensor = v2.functional.resize(picture, [self.image_size], antialias=True)
-        if not segmenting:
-            fitted = v2.functional.center_crop(fitted, [self.image_size])
-        return fitted
+    def colours(self, folder: Path | None) -> list[Colour | None]:
+        """Of the classes of a pixel in pictures; None leaves a pixel as it is."""
+        return []
 
     def normalise(self, images: Tensor, dtype: torch.dtype) -> Tensor:
         """From bytes to what the model sees: about zero mean and unit deviation."""
@@ -83,3 +79,25 @@ class Source(ABC):
         if not folder.is_dir():
             raise DataError(f"there is no data folder {folder}; expected one that holds {inside}")
         return folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquareSource(Source):
+    """A dataset of square images.
+
+    Attributes:
+        image_size: Height and width that the model is trained on.
+    """
+
+    image_size: int = 32
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("image_size", self.image_size)
+
+    def fit(self, picture: Tensor, *, segmenting: bool) -> Tensor:
+        """A model that segments sees the whole picture, others the middle of it."""
+        fitted: Tensor = v2.functional.resize(picture, [self.image_size], antialias=True)
+        if not segmenting:
+            fitted = v2.functional.center_crop(fitted, [self.image_size])
+        return fitted

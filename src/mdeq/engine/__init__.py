@@ -5,9 +5,10 @@ from mdeq.engine.devices import create_accelerator, keep_freed_memory
 from mdeq.engine.divergence import DivergedError
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
+from mdeq.engine.losses import task_loss
 from mdeq.engine.prediction import Prediction, predict
 from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
-from mdeq.engine.tasks import by_task, task_loss
+from mdeq.engine.tasks import by_task
 from mdeq.engine.trainer import Trainer
 from mdeq.engine.training import figures_table, resume_run, start_run
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from mdeq.data import Examples, Source, Split, create_source, open_split
+from mdeq.data import Colour, Examples, Source, Split, create_source, open_split
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
 from mdeq.models import Model, load
@@ -22,6 +22,7 @@ from mdeq.models import Model, load
 DATA = "data.json"
 LAST = "last"
 BEST = "best"
+ABOUT = ("dataset", "classes", "tasks", "colours", "data")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Bundle:
         dataset: The `dataset` section of its recipe.
         classes: Names of the classes of every task.
         tasks: Weight of every task's loss.
+        colours: Of the classes of a pixel, in pictures.
         data: The folder that its data were in, if any.
     """
 
@@ -40,6 +42,7 @@ class Bundle:
     dataset: Mapping[str, Any]
     classes: Mapping[str, list[str]]
     tasks: Mapping[str, float]
+    colours: Sequence[Colour | None] = ()
     data: str | None = None
 
     @property
@@ -63,7 +66,7 @@ class Bundle:
         shutil.rmtree(drafts, ignore_errors=True)
         try:
             self.model.save_pretrained(drafts)
-            about = {name: getattr(self, name) for name in ("dataset", "classes", "tasks", "data")}
+            about = {name: getattr(self, name) for name in ABOUT}
             (drafts / DATA).write_text(json.dumps(plain(about), indent=2))
             folder.mkdir(exist_ok=True)
             for draft in sorted(drafts.iterdir()):
@@ -90,8 +93,8 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "") or "none"
 
 
-def open_bundle(name: str) -> Bundle:
-    """The model of a run's folder, or of a folder with a model in it."""
+def model_folder(name: str) -> Path:
+    """The folder of a model: that of a run's last weights, or the one that was named."""
     folder = Path(name)
     if (folder / LAST).is_dir():
         folder = folder / LAST
@@ -100,6 +103,12 @@ def open_bundle(name: str) -> Bundle:
             f"there is no run or model {name}; expected the folder of a run, such as one that "
             "`mdeq train` wrote into runs/"
         )
+    return folder
+
+
+def open_bundle(name: str) -> Bundle:
+    """The model of a run's folder, or of a folder with a model in it."""
+    folder = model_folder(name)
     file = folder / DATA
     if not file.is_file():
         hint = (

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from mdeq.data import Examples, Once, batches
 from mdeq.engine.devices import autocast
 from mdeq.engine.tasks import Scores, by_task
+from mdeq.engine.windows import Window, in_windows
 from mdeq.models import MDEQ, Model
 from mdeq.solvers import Solution
 
@@ -27,13 +28,17 @@ def evaluate(
     workers: int = 0,
     weights: Mapping[str, float] | None = None,
     precision: str = "float32",
+    window: Window | None = None,
     name: str = "evaluate",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
     """The figures of every task, each example counted once among all processes.
 
-    None if `stopped` says so before the end.
+    None if `stopped` says so before the end. With a `window` images are segmented in parts of
+    that size, which takes less memory.
     """
+    if window is not None and list(classes) != ["segmentation"]:
+        raise ValueError("windows are for models that segment, and nothing else")
     began = time.perf_counter()
     was_training = model.training
     model.eval()
@@ -58,9 +63,14 @@ def evaluate(
             if stopped():
                 break
             batch = {key: value.to(weight.device) for key, value in batch.items()}
+            images = examples.source.normalise(batch["image"], weight.dtype)
             with autocast(weight.device, precision):
-                output = model(examples.source.normalise(batch["image"], weight.dtype), **how)
-            scores.update(by_task(output, classes), batch, solutions.pop() if solutions else None)
+                if window is None:
+                    output = model(images, **how)
+                else:
+                    output = in_windows(lambda part: model(part, **how), images, window)
+            scores.update(by_task(output, classes), batch, solutions)
+            solutions.clear()
     model.train(was_training)
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None

@@ -1,6 +1,7 @@
 """What learns: the model with its optimiser, its average and its phases."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,12 +11,13 @@ from timm.utils.model_ema import ModelEmaV3
 
 from mdeq.data import Batch, Source, derived_seed
 from mdeq.engine.duration import in_steps
+from mdeq.engine.losses import training_losses
 from mdeq.engine.optimisation import create_optimiser, create_schedule
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.step import Observed, compute_gradient
 from mdeq.engine.synchronised import synchronise_norms
 from mdeq.implicit import Unrolled
-from mdeq.models import MDEQ, Config, Model, build, load_exactly
+from mdeq.models import MDEQ, Config, Model, Transfer, build, load_exactly, transfer_backbone
 
 
 class Learner:
@@ -29,12 +31,14 @@ class Learner:
         self,
         recipe: Recipe,
         config: Config,
+        classes: Mapping[str, list[str]],
         accelerator: Accelerator,
         *,
         total: int,
         steps_per_epoch: int,
     ) -> None:
         self.recipe, self.accelerator, self.steps_per_epoch = recipe, accelerator, steps_per_epoch
+        self.losses = training_losses(recipe, classes)
         set_seed(recipe.seed)
         model = build(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
         if recipe.channels_last:
@@ -82,9 +86,16 @@ class Learner:
             batch,
             self.recipe,
             accelerator=self.accelerator,
+            losses=self.losses,
             weights=self.recipe.tasks,
             track_scales=track_scales,
         )
+
+    def begin_with(self, source: Model, name: str) -> Transfer:
+        """Take over the backbone of another model."""
+        if self.ema is not None:
+            transfer_backbone(source, self.ema.module, name)
+        return transfer_backbone(source, self.model, name)
 
     def move(self, step: int) -> None:
         """Follow the gradients."""

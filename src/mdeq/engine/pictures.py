@@ -4,56 +4,73 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import torch
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from mdeq.data import Examples
+from mdeq.data import Colour, Examples
 from mdeq.engine.tasks import by_task
 from mdeq.models import MDEQ, Model
 
-COLOURS: list[tuple[float, float, float]] = [
-    (0.0, 0.0, 0.0),
-    *(mpl.colormaps["tab10"](k)[:3] for k in range(10)),
-    *(mpl.colormaps["tab20b"](k)[:3] for k in range(20)),
-]
 
-
-def colour_of(index: int) -> tuple[float, float, float]:
-    """The colour of a class; the first one is the ground, which overlays leave as it is."""
-    return COLOURS[index % len(COLOURS)]
-
-
-def overlay(image: Tensor, mask: Tensor, *, strength: float = 0.7) -> np.ndarray[Any, Any]:
+def overlay(
+    image: Tensor, mask: Tensor, colours: Sequence[Colour | None], *, strength: float = 0.7
+) -> np.ndarray[Any, Any]:
     """The classes of a mask (H, W) over an image (3, H, W) in 0..1, (H, W, 3).
 
-    The image is shown in grey, so that the colours are those of the legend.
+    The image is shown in grey, so that the colours are those of the legend; it shows alone where
+    a class has no colour, and where there is no class.
     """
-    table = torch.tensor([colour_of(k) for k in range(int(mask.max()) + 1)])
-    coloured = table[mask.cpu()]
-    image = image.cpu().mean(dim=0)[..., None].expand(-1, -1, 3)
-    painted = image * (1 - strength) + coloured * strength
-    shown: np.ndarray[Any, Any] = torch.where((mask == 0)[..., None].cpu(), image, painted).numpy()
+    table = torch.zeros(256, 3)
+    painted = torch.zeros(256, dtype=torch.bool)
+    for k, colour in enumerate(colours):
+        if colour is not None:
+            table[k], painted[k] = torch.tensor(colour) / 255, True
+    classes = mask.cpu().long()
+    grey = image.cpu().mean(dim=0)[..., None].expand(-1, -1, 3)
+    mixed = grey * (1 - strength) + table[classes] * strength
+    shown: np.ndarray[Any, Any] = torch.where(painted[classes][..., None], mixed, grey).numpy()
     return shown
 
 
-def save_overlay(file: Path, image: Tensor, mask: Tensor, names: Sequence[str]) -> None:
-    """An image beside its overlay, with a legend of the classes that occur."""
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.imshow(image.cpu().permute(1, 2, 0).numpy())
-    right.imshow(overlay(image, mask))
-    present = [k for k in mask.unique().tolist() if k]
-    right.legend(
-        handles=[Patch(color=colour_of(k), label=names[k]) for k in present],
+def patches(names: Sequence[str], colours: Sequence[Colour | None], which: Any) -> list[Patch]:
+    """The legend of some classes; those without a colour need none."""
+    return [
+        Patch(color=tuple(part / 255 for part in colour), label=names[k])
+        for k in which
+        if k < len(colours) and (colour := colours[k]) is not None
+    ]
+
+
+def save_overlay(
+    file: Path,
+    image: Tensor,
+    mask: Tensor,
+    names: Sequence[str],
+    colours: Sequence[Colour | None],
+    truth: Tensor | None = None,
+) -> None:
+    """An image beside its overlay, and that of the truth if it is known, with a legend."""
+    masks = [("predicted", mask)] if truth is None else [("predicted", mask), ("truth", truth)]
+    height, width = mask.shape
+    panel = 4.2 * width / height
+    figure = Figure(figsize=(panel * (1 + len(masks)) + 1.6, 4.2), layout="constrained")
+    picture, *others = figure.subplots(1, 1 + len(masks))
+    picture.imshow(image.cpu().permute(1, 2, 0).numpy())
+    for axes, (title, classes) in zip(others, masks, strict=True):
+        axes.imshow(overlay(image, classes, colours))
+        if truth is not None:
+            axes.set_title(title)
+    present = torch.cat([classes.flatten().long() for _, classes in masks]).unique().tolist()
+    others[-1].legend(
+        handles=patches(names, colours, present),
         loc="center left",
         bbox_to_anchor=(1.02, 0.5),
         frameon=False,
     )
-    for axes in (left, right):
+    for axes in (picture, *others):
         axes.set_axis_off()
     figure.savefig(file, dpi=120)
 
@@ -64,6 +81,7 @@ def save_summary(
     model: Model,
     examples: Examples,
     classes: dict[str, list[str]],
+    colours: Sequence[Colour | None],
     title: str,
 ) -> None:
     """Learning curves, the convergence of every scale, and predictions, in one picture."""
@@ -83,13 +101,11 @@ def save_summary(
         logits = by_task(model(images), classes)
     rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)
     for column, sample in enumerate(shown):
-        _draw_sample(rows[:, column], pictures[column] / 255, sample, logits, column, classes)
+        _draw_sample(
+            rows[:, column], pictures[column] / 255, sample, logits, column, classes, colours
+        )
     if "segmentation" in classes:
-        handles = [
-            Patch(color=colour_of(k), label=name)
-            for k, name in enumerate(classes["segmentation"][:20])
-            if k
-        ]
+        handles = patches(classes["segmentation"], colours, range(20))
         below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
     figure.savefig(file, dpi=110)
 
@@ -156,6 +172,7 @@ def _draw_sample(
     logits: dict[str, Tensor],
     index: int,
     classes: dict[str, list[str]],
+    colours: Sequence[Colour | None],
 ) -> None:
     first = column[0]
     first.imshow(picture.permute(1, 2, 0).cpu().numpy())
@@ -168,7 +185,7 @@ def _draw_sample(
             names[predicted] + truth, fontsize=10, color="black" if right else "tab:red"
         )
     if "segmentation" in classes:
-        column[1].imshow(overlay(picture, logits["segmentation"][index].argmax(dim=0)))
+        column[1].imshow(overlay(picture, logits["segmentation"][index].argmax(dim=0), colours))
         column[1].set_title("predicted mask" if index == 0 else "", fontsize=10)
     for axes in column:
         axes.set_axis_off()

@@ -79,20 +79,50 @@ class SoftplusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PixelsConfig:
+    """Which pixels the segmentation loss counts, and how much.
+
+    Attributes:
+        class_weights: Of classes by name: `--pixels.class_weights "{pole: 4}"`; others have 1.
+        hard_below: Only pixels count whose class was given a lower probability than this; null
+            counts all.
+        hard_share: But at least this share of all pixels counts.
+    """
+
+    class_weights: dict[str, float] = field(default_factory=dict)
+    hard_below: float | None = None
+    hard_share: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name, weight in self.class_weights.items():
+            check_number(f"pixels.class_weights.{name}", weight, least=0)
+        if self.hard_below is not None:
+            check_number("pixels.hard_below", self.hard_below, above=0, most=1)
+        check_number("pixels.hard_share", self.hard_share, least=0, most=1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
     """When and how the model is evaluated during training.
 
     Attributes:
         every: How often.
         batch_size: Images at once, in every process.
+        window: Height and width of the parts that large images are segmented in, to save memory;
+            null takes them whole.
     """
 
     every: str = "1 epochs"
     batch_size: int = 100
+    window: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         check_duration("evaluation.every", self.every)
         check_count("evaluation.batch_size", self.batch_size)
+        if self.window is not None:
+            object.__setattr__(self, "window", tuple(self.window))  # a list in a file
+            for side in self.window:
+                check_count("a side of evaluation.window", side)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +136,8 @@ class Recipe:
         dataset: `name` of a dataset, and any field of it: `--dataset.augment true`. See
             docs/training.md.
         data: The folder that the dataset is read from.
+        init: The folder of a run or of a model of the same architecture whose backbone (stem and
+            f, not the heads) the training begins with.
         tasks: Weight of every task's loss: `--tasks.segmentation 2`. By default all tasks that
             the dataset has labels for, with weight 1.
         length: How long to train.
@@ -113,6 +145,7 @@ class Recipe:
         accumulate: Parts that a process works through its batch in, to save memory.
         optimiser: How the weights follow the gradients.
         label_smoothing: Of the classification loss.
+        pixels: Of the segmentation loss.
         jacobian_penalty: Weight of ||df/dz||^2 per feature, which keeps the equilibrium easy to
             find. Costs about three more evaluations of f a step.
         ema: Decay of the running average of the weights, which is then what is evaluated and
@@ -132,12 +165,14 @@ class Recipe:
     model: dict[str, Any] = field(default_factory=dict)
     dataset: dict[str, Any] = field(default_factory=dict)
     data: str | None = None
+    init: str | None = None
     tasks: dict[str, float] = field(default_factory=dict)
     length: str = "50 epochs"
     batch_size: int = 128
     accumulate: int = 1
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
     label_smoothing: float = 0.0
+    pixels: PixelsConfig = field(default_factory=PixelsConfig)
     jacobian_penalty: float = 0.0
     ema: float | None = None
     shallow: ShallowConfig = field(default_factory=ShallowConfig)
@@ -235,6 +270,7 @@ class Recipe:
         """The recipe of plain values, as in a file."""
         sections = {
             "optimiser": OptimiserConfig,
+            "pixels": PixelsConfig,
             "shallow": ShallowConfig,
             "softplus": SoftplusConfig,
             "evaluation": EvaluationConfig,

@@ -11,9 +11,10 @@ from torch import Tensor, nn
 
 from mdeq.data import Batch
 from mdeq.engine.devices import autocast
+from mdeq.engine.losses import Loss
 from mdeq.engine.optimisation import gradient_norm
 from mdeq.engine.recipe import Recipe
-from mdeq.engine.tasks import batch_accuracy, by_task, task_loss
+from mdeq.engine.tasks import batch_accuracy, by_task
 from mdeq.implicit import Unrolled, jacobian_norm
 from mdeq.models import MDEQ, Equilibrium, Model
 from mdeq.solvers import Solution
@@ -68,6 +69,7 @@ def compute_gradient(
     recipe: Recipe,
     *,
     accelerator: Accelerator,
+    losses: Mapping[str, Loss],
     weights: Mapping[str, float],
     track_scales: bool,
 ) -> Observed:
@@ -84,6 +86,7 @@ def compute_gradient(
                 piece,
                 recipe,
                 observed,
+                losses,
                 weights,
                 track_scales=track_scales,
                 equilibrium=isinstance(own, MDEQ),
@@ -104,6 +107,7 @@ def _loss(
     batch: Batch,
     recipe: Recipe,
     observed: Observed,
+    losses: Mapping[str, Loss],
     weights: Mapping[str, float],
     *,
     track_scales: bool,
@@ -132,8 +136,7 @@ def _loss(
     logits = by_task(output, weights)
     total: Tensor = batch["image"].new_zeros(())
     for task, weight in weights.items():
-        loss = task_loss(task, logits[task], batch[task], recipe.label_smoothing)
-        total = total + weight * loss
+        total = total + weight * losses[task](logits[task], batch[task])
         observed.add(f"{task}_accuracy", batch_accuracy(task, logits[task], batch[task]))
     for penalty in penalties:
         total = total + recipe.jacobian_penalty * penalty

@@ -1,18 +1,16 @@
-"""What the tasks of a run are trained for and judged by."""
+"""What the tasks of a run are judged by."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
 
-from mdeq.data import Batch
+from mdeq.data import IGNORED, Batch
+from mdeq.engine.losses import task_loss
 from mdeq.solvers import Solution
-
-IGNORED = 255  # mask pixels that belong to no class
 
 Logits = Mapping[str, Tensor]
 
@@ -24,13 +22,6 @@ def by_task(output: Any, tasks: Mapping[str, Any]) -> dict[str, Tensor]:
         task: value if value.dtype == torch.float64 else value.float()
         for task, value in logits.items()
     }
-
-
-def task_loss(task: str, logits: Tensor, target: Tensor, label_smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy, over images or over the pixels that belong to a class."""
-    if task == "segmentation":
-        return cross_entropy(logits, target, ignore_index=IGNORED)
-    return cross_entropy(logits, target, label_smoothing=label_smoothing)
 
 
 def batch_accuracy(task: str, logits: Tensor, target: Tensor) -> Tensor:
@@ -69,8 +60,8 @@ class Scores:
                 count["segmentation"], ignore_index=IGNORED
             ).to(device)
 
-    def update(self, logits: Logits, batch: Batch, solution: Solution[Any] | None) -> None:
-        """Count a batch; an explicit network has no solution."""
+    def update(self, logits: Logits, batch: Batch, solutions: Sequence[Solution[Any]] = ()) -> None:
+        """Count a batch, and how it was solved: not at all, at once, or in parts."""
         size = len(batch["image"])
         for task in self.classes:
             target = batch[task]
@@ -80,8 +71,8 @@ class Scores:
                 for metric in self.top.values():
                     metric.update(logits[task], target)
             else:
-                self.confusion.update(logits[task].argmax(dim=1), target)
-        if solution is not None:
+                self.confusion.update(logits[task].argmax(dim=1), target.long())
+        for solution in solutions:
             self.residual.update(solution.residual)
             self.steps.update(solution.steps.float())
             self.converged.update(solution.converged.float())

@@ -59,7 +59,8 @@ class Trainer:
     def __init__(self, recipe: Recipe, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
         source = recipe.source
-        labelled = source.classes(Path(recipe.data) if recipe.data else None)
+        folder = Path(recipe.data) if recipe.data else None
+        labelled, self.colours = source.classes(folder), source.colours(folder)
         config = recipe.model_config(labelled)
         self.classes = {task: labelled[task] for task in config.tasks}
         self.recipe = recipe = recipe.resolved(config, self.classes)
@@ -74,7 +75,12 @@ class Trainer:
         self.steps_per_epoch = len(self.examples["train"]) // recipe.batch_size
         self.total = in_steps(recipe.length, self.steps_per_epoch)
         self.learner = Learner(
-            recipe, config, accelerator, total=self.total, steps_per_epoch=self.steps_per_epoch
+            recipe,
+            config,
+            self.classes,
+            accelerator,
+            total=self.total,
+            steps_per_epoch=self.steps_per_epoch,
         )
         self.progress = Progress()
         self.watch = Watch()
@@ -193,6 +199,7 @@ class Trainer:
             workers=self.recipe.workers,
             weights=self.recipe.tasks,
             precision=self.recipe.precision,
+            window=self.recipe.evaluation.window,
             name=split,
             stopped=lambda: interruption.signal > 0,
         )
@@ -222,6 +229,7 @@ class Trainer:
                 dataset=self.recipe.dataset,
                 classes=self.classes,
                 tasks=self.recipe.tasks,
+                colours=self.colours,
                 data=self.recipe.data,
             )
             bundle.save(self.run.file(LAST))

@@ -10,12 +10,13 @@ from typing import Any
 import yaml
 
 from mdeq.data import write_image
-from mdeq.engine.bundle import LAST
+from mdeq.engine.bundle import LAST, model_folder
 from mdeq.engine.devices import create_accelerator
 from mdeq.engine.journal import describe, spoken_time
 from mdeq.engine.recipe import Recipe, read_yaml
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
 from mdeq.engine.trainer import Trainer
+from mdeq.models import load
 
 SAMPLES = "samples"
 
@@ -23,10 +24,15 @@ SAMPLES = "samples"
 def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[str, Any]:
     """Train in a new folder, `output` or the next free one in runs/; the final figures."""
     trainer = Trainer(recipe, create_accelerator())
+    transfer = None
+    if recipe.init is not None:
+        transfer = trainer.learner.begin_with(load(model_folder(recipe.init)), recipe.init)
     if trainer.accelerator.is_main_process:
         run = Run.create(name, output)
         run.write(RECIPE, trainer.recipe.to_yaml())
         trainer.enter(run)
+    if transfer is not None:
+        trainer.journal.say(f"from {recipe.init}: {transfer}")
     return _complete(trainer)
 
 
@@ -119,6 +125,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
         trainer.learner.judged.eval(),
         examples,
         trainer.classes,
+        trainer.colours,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}, {figures['split']} "
         "split: " + ", ".join(describe(figures)),
     )

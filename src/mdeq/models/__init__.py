@@ -7,6 +7,7 @@ from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
 from mdeq.models.resnet import ResNet, ResNetConfig
+from mdeq.models.transfer import Transfer, transfer_backbone
 from mdeq.models.weights import load_exactly
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Model",
     "ResNet",
     "ResNetConfig",
+    "Transfer",
     "build",
     "configure",
     "create_model",
@@ -27,4 +29,5 @@ __all__ = [
     "list_models",
     "load",
     "load_exactly",
+    "transfer_backbone",
 ]

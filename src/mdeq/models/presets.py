@@ -93,6 +93,14 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
         "mdeq_cityscapes_small": segmenting(_small, dropout=0.03),
         "mdeq_cityscapes_large": segmenting(_large, dropout=0.05),
         "mdeq_cityscapes_xl": segmenting(_xl, dropout=0.05),
+        "mdeq_camvid": MDEQConfig(
+            channels=(32, 64, 128),
+            expansion=2,
+            downsamplings=2,
+            tasks={"segmentation": 11},
+            segmentation_scales="all",
+            **CITYSCAPES,
+        ),
         "official_cifar10_tiny": MDEQConfig(
             channels=(24, 24),
             groups=8,
