@@ -1,15 +1,19 @@
 """`mdeq evaluate`: measure a trained model."""
 
+from pathlib import Path
+from typing import Any
+
 from mdeq.cli.options import (
     check_json,
+    create_folder,
     create_parser,
     overridden,
     parse,
     split_overrides,
     write_json,
 )
-from mdeq.data import SPLITS
-from mdeq.engine import create_accelerator, evaluate, figures_table, open_bundle
+from mdeq.data import SPLITS, Examples
+from mdeq.engine import Bundle, create_accelerator, evaluate, figures_table, open_bundle
 from mdeq.models import MDEQ
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -30,12 +34,28 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--split", choices=SPLITS, default="test", help="What to measure on")
     parser.add_argument("--batch-size", type=int, default=100, help="Images at once")
     parser.add_argument("--workers", type=int, default=0, help="Processes that load data")
+    parser.add_argument(
+        "--window",
+        type=list[int],
+        metavar="[H, W]",
+        help="Segment in parts of this height and width, to save memory",
+    )
+    parser.add_argument(
+        "--pictures",
+        type=str,
+        metavar="DIR",
+        help="Also write overlays beside the truth, a confusion matrix and the IoU of classes",
+    )
     parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
     options = parse(parser, arguments)
     check_json(options.json)
     if options.batch_size < 1:
         raise ValueError(f"--batch-size is {options.batch_size}; expected at least 1")
+    if options.window is not None and (len(options.window) != 2 or min(options.window) < 1):
+        raise ValueError(f"--window is {options.window}; expected height and width: [512, 1024]")
     bundle = open_bundle(options.model)
+    if options.pictures is not None and "segmentation" not in bundle.classes:
+        raise ValueError("--pictures is for models that segment; leave it out")
     examples = bundle.examples(options.split, options.data)
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
@@ -51,6 +71,7 @@ def main(arguments: list[str]) -> int:
         batch_size=options.batch_size,
         weights=bundle.tasks,
         workers=options.workers,
+        window=options.window,
         name=options.split,
     )
     assert figures is not None
@@ -58,7 +79,18 @@ def main(arguments: list[str]) -> int:
     figures["split"] = options.split
     if accelerator.is_main_process:
         print(figures_table(figures, bundle.classes))
+        if options.pictures is not None:
+            _draw(options.pictures, bundle, examples, figures)
         write_json(options.json, figures)
     accelerator.wait_for_everyone()
     accelerator.end_training()
     return 0
+
+
+def _draw(folder: str, bundle: Bundle, examples: Examples, figures: dict[str, Any]) -> None:
+    from mdeq.engine.pictures import save_pictures  # matplotlib is slow to import
+
+    names = bundle.classes["segmentation"]
+    create_folder(Path(folder))
+    save_pictures(Path(folder), bundle.model, examples, figures, names, bundle.colours)
+    print(f"pictures are in {folder}")

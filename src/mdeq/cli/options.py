@@ -118,6 +118,14 @@ def write_json(file: str | None, figures: dict[str, Any]) -> None:
         raise ValueError(f"cannot write {file} ({error.strerror})") from None
 
 
+def create_folder(folder: Path) -> None:
+    """The folder for what a command draws, new or not."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"cannot write to {folder} ({error.strerror}); choose another") from None
+
+
 def check_json(file: str | None) -> None:
     """Find out before the work, not after it, that its figures cannot be written."""
     if file is None:

@@ -5,26 +5,44 @@ from typing import Any
 
 from mdeq.cli.options import (
     check_json,
+    create_folder,
     create_parser,
     overridden,
     parse,
     split_overrides,
     write_json,
 )
+from mdeq.cli.stream import predict_stream
 from mdeq.data import SUFFIXES
 from mdeq.engine import open_bundle, predict
 from mdeq.engine.pictures import save_overlay
+from mdeq.models import MDEQ
 
+USAGE = """mdeq predict MODEL IMAGE [IMAGE ...]
+       mdeq predict MODEL --stream FRAMES [--masks DIR]"""
 DESCRIPTION = """Classify and segment image files: prints the most probable classes, and writes
-an overlay of the predicted mask for every image."""
+an overlay of the predicted mask for every image. With --stream the images are frames of a video:
+each solve starts from the equilibrium of the frame before, which takes fewer evaluations of f."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command."""
     arguments, overrides = split_overrides(arguments, ("solver",))
-    parser = create_parser("predict", DESCRIPTION)
+    parser = create_parser("predict", DESCRIPTION, USAGE)
     parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
-    parser.add_argument("images", nargs="+", help="Image files, or folders of them")
+    parser.add_argument("images", nargs="*", default=[], help="Image files, or folders of them")
+    parser.add_argument(
+        "--stream",
+        type=str,
+        metavar="FRAMES",
+        help="A folder of frames, in the order of their names",
+    )
+    parser.add_argument(
+        "--masks", type=str, metavar="DIR", help="The masks of the frames, to be judged by"
+    )
+    parser.add_argument(
+        "--cold", type=bool, default=False, help="Start from zero at every frame, to compare"
+    )
     parser.add_argument("--top", type=int, default=3, help="How many classes to print")
     parser.add_argument("--output", type=str, default="predictions", help="Folder for the overlays")
     parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
@@ -32,9 +50,22 @@ def main(arguments: list[str]) -> int:
     check_json(options.json)
     if options.top < 1:
         raise ValueError(f"--top is {options.top}; expected at least 1")
+    if bool(options.images) == (options.stream is not None):
+        raise ValueError("expected images, or --stream FRAMES; see mdeq predict --help")
+    if options.stream is None and (options.masks is not None or options.cold):
+        raise ValueError("--masks and --cold are for --stream")
     bundle = open_bundle(options.model)
-    bundle.model.solver = overridden({}, overrides).get("solver", {})
+    if isinstance(bundle.model, MDEQ):
+        bundle.model.solver = overridden({}, overrides).get("solver", {})
+    elif overrides:
+        raise ValueError("this model has no solver; leave the options for it out")
     folder = Path(options.output)
+    if options.stream is not None:
+        figures = predict_stream(
+            bundle, _files([options.stream]), folder, masks=options.masks, warm=not options.cold
+        )
+        write_json(options.json, figures)
+        return 0
     rows: list[dict[str, Any]] = []
     for file in _files(options.images):
         prediction = predict(bundle, file)
@@ -80,12 +111,7 @@ def _files(names: list[str]) -> list[str]:
 
 def _overlay_file(folder: Path, image: str, rows: list[dict[str, Any]]) -> Path:
     """A name in the folder that no image before has."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ValueError(
-            f"cannot write to {folder} ({error.strerror}); choose another --output"
-        ) from None
+    create_folder(folder)
     taken = {row["segmentation"]["overlay"] for row in rows}
     number, target = 1, folder / f"{Path(image).stem}.png"
     while str(target) in taken:

@@ -4,7 +4,9 @@ from mdeq.data.colours import Colour
 from mdeq.data.errors import DataError
 from mdeq.data.images import SUFFIXES, read_image, write_image
 from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed, open_split
+from mdeq.data.masks import read_mask
 from mdeq.data.registry import SOURCES, create_source
+from mdeq.data.scenes import Scenes
 from mdeq.data.source import SPLITS, Source, Split
 from mdeq.data.transforms import IGNORED
 
@@ -19,6 +21,7 @@ __all__ = [
     "Examples",
     "Once",
     "Order",
+    "Scenes",
     "Source",
     "Split",
     "batches",
@@ -26,5 +29,6 @@ __all__ = [
     "derived_seed",
     "open_split",
     "read_image",
+    "read_mask",
     "write_image",
 ]

@@ -6,7 +6,7 @@ from mdeq.engine.divergence import DivergedError
 from mdeq.engine.evaluation import evaluate
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.losses import task_loss
-from mdeq.engine.prediction import Prediction, predict
+from mdeq.engine.prediction import Prediction, predict, stream
 from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
 from mdeq.engine.tasks import by_task
 from mdeq.engine.trainer import Trainer
@@ -31,5 +31,6 @@ __all__ = [
     "recipe_file",
     "resume_run",
     "start_run",
+    "stream",
     "task_loss",
 ]

@@ -1,6 +1,6 @@
 """Pictures: overlays of masks, and the summary of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from mdeq.data import Colour, Examples
+from mdeq.data import Colour, DataError, Examples
 from mdeq.engine.tasks import by_task
 from mdeq.models import MDEQ, Model
 
@@ -92,7 +92,7 @@ def save_summary(
     _draw_losses(loss, records)
     _draw_scores(score, records)
     weight = next(model.parameters())
-    shown = [examples[0, index] for index in range(min(8, len(examples)))]
+    shown = [examples[0, index] for index in spread(len(examples), 8)]
     pictures = torch.stack([sample["image"] for sample in shown])  # type: ignore[index]
     images = examples.source.normalise(pictures.to(weight.device), weight.dtype)
     if isinstance(model, MDEQ):
@@ -139,7 +139,7 @@ def _draw_scores(axes: Any, records: Sequence[dict[str, Any]]) -> None:
     axes.set(
         xlabel="step",
         ylabel="percent",
-        title="Accuracy and mIoU" if len(axes.lines) > 1 else "Accuracy",
+        title=" and ".join(dict.fromkeys(str(line.get_label()).split()[1] for line in axes.lines)),
         ylim=(0, 100),
     )
     axes.grid(alpha=0.3)
@@ -189,3 +189,86 @@ def _draw_sample(
         column[1].set_title("predicted mask" if index == 0 else "", fontsize=10)
     for axes in column:
         axes.set_axis_off()
+
+
+def save_confusion(file: Path, confusion: Sequence[Sequence[int]], names: Sequence[str]) -> None:
+    """Which classes are taken for which: the share of every true class, in percent."""
+    counts = np.asarray(confusion, dtype=float)
+    shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    side = 2.5 + 0.45 * len(names)
+    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    axes = figure.subplots()
+    shown = axes.imshow(shares, cmap="Blues", vmin=0, vmax=100)
+    axes.set(xlabel="predicted", ylabel="true", title="Where the pixels of a class go")
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(len(names)), names)
+    for row, column in zip(*np.nonzero(shares >= 0.5), strict=True):
+        axes.text(
+            column,
+            row,
+            f"{shares[row, column]:.0f}",
+            ha="center",
+            va="center",
+            fontsize=8,
+            color="white" if shares[row, column] > 60 else "black",
+        )
+    figure.colorbar(shown, ax=axes, label="percent of the true class", shrink=0.8)
+    figure.savefig(file, dpi=110)
+
+
+def save_bars(
+    file: Path, iou: Mapping[str, float | None], miou: float, colours: Sequence[Colour | None]
+) -> None:
+    """The IoU of every class, best first."""
+    order = sorted(
+        (k for k, value in enumerate(iou.values()) if value is not None),
+        key=lambda k: list(iou.values())[k] or 0.0,
+    )
+    names = list(iou)
+    figure = Figure(figsize=(8, 1.5 + 0.35 * len(order)), layout="constrained")
+    axes = figure.subplots()
+    values = [100 * (iou[names[k]] or 0.0) for k in order]
+    paints = [tuple(part / 255 for part in colours[k] or (160, 160, 160)) for k in order]
+    bars = axes.barh([names[k] for k in order], values, color=paints)
+    axes.bar_label(bars, fmt="%.1f", padding=3)
+    axes.axvline(100 * miou, color="black", ls=":", lw=1, label=f"mean {100 * miou:.1f}")
+    axes.set(xlabel="intersection over union, percent", xlim=(0, 105))
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(file, dpi=110)
+
+
+def save_pictures(
+    folder: Path,
+    model: Model,
+    examples: Examples,
+    figures: Mapping[str, Any],
+    names: Sequence[str],
+    colours: Sequence[Colour | None],
+    *,
+    count: int = 8,
+) -> None:
+    """Overlays beside the truth of some images, the confusion of classes, and bars of their IoU."""
+    scores = figures["segmentation"]
+    save_confusion(folder / "confusion.png", scores["confusion"], names)
+    save_bars(folder / "iou.png", scores["iou"], scores["miou"], colours)
+    weight = next(model.parameters())
+    for index in spread(len(examples), count):
+        sample = examples[0, index]
+        assert not isinstance(sample, DataError)
+        image = examples.source.normalise(sample["image"][None].to(weight.device), weight.dtype)
+        with torch.no_grad():
+            logits = by_task(model(image), {"segmentation": names})["segmentation"]
+        save_overlay(
+            folder / f"{index:04}.png",
+            sample["image"] / 255,
+            logits[0].argmax(dim=0),
+            names,
+            colours,
+            truth=sample["segmentation"],
+        )
+
+
+def spread(total: int, count: int) -> list[int]:
+    """At most `count` of the first `total` numbers, evenly spread."""
+    count = min(count, total)
+    return [k * total // count for k in range(count)]

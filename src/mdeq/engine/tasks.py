@@ -89,14 +89,8 @@ class Scores:
                 f"top{k}": float(metric.compute()) for k, metric in self.top.items()
             }
         if "segmentation" in self.classes:
-            iou = intersection_over_union(self.confusion.compute())
-            figures["segmentation"] = {
-                "miou": float(iou.nanmean()),
-                "iou": {
-                    name: None if value.isnan() else float(value)
-                    for name, value in zip(self.classes["segmentation"], iou, strict=True)
-                },
-            }
+            names = self.classes["segmentation"]
+            figures["segmentation"] = segmentation_figures(self.confusion.compute(), names)
         if self.solved:
             figures["equilibrium"] = {
                 "residual": float(self.residual.compute()),
@@ -104,6 +98,20 @@ class Scores:
                 "converged": float(self.converged.compute()),
             }
         return figures
+
+
+def segmentation_figures(confusion: Tensor, names: Sequence[str]) -> dict[str, Any]:
+    """Of counts (true class, predicted class) of pixels."""
+    iou = intersection_over_union(confusion)
+    return {
+        "miou": float(iou.nanmean()),
+        "pixel_accuracy": float(confusion.diagonal().sum() / confusion.sum()),
+        "iou": {
+            name: None if value.isnan() else float(value)
+            for name, value in zip(names, iou, strict=True)
+        },
+        "confusion": confusion.tolist(),
+    }
 
 
 def intersection_over_union(confusion: Tensor) -> Tensor:
