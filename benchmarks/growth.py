@@ -124,9 +124,9 @@ def main(run: str, data: str) -> None:
     model = bundle.model
     assert isinstance(model, mdeq.MDEQ)
     model.solver = SOLVED
-    examples = bundle.examples("test", data)
+    examples = bundle.parts[0].examples("test", data)
     pixels = torch.stack([examples[0, index]["image"] for index in range(max(BATCHES))])  # type: ignore[index]
-    images = bundle.source.normalise(pixels, torch.float32)
+    images = bundle.parts[0].source.normalise(pixels, torch.float32)
     print("| what | evaluations of f | residual | time | per pixel and evaluation |")
     print("| --- | --- | --- | --- | --- |")
     sizes = [

@@ -60,7 +60,7 @@ def judged(run: str, **settings: Any) -> dict[str, Any]:
     bundle = open_bundle(run)
     for name, value in settings.items():
         setattr(bundle.model, name, value)
-    examples = open_split(bundle.source, "test")
+    examples = open_split(bundle.parts[0].source, "test")
     assert examples is not None
     accelerator = create_accelerator()
     figures = evaluate(

@@ -14,13 +14,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
 
-from mdeq.data import Batch
 from mdeq.engine import Recipe, Trainer, create_accelerator, read_yaml, recipe_file
 from mdeq.engine.interruption import Interruption
 
@@ -33,7 +31,7 @@ EPOCH = 45_000 // 128  # steps
 
 def pace(data: str) -> dict[str, float]:
     """Seconds a step of every mode, with softplus and after it, in turns."""
-    contestants: dict[tuple[str, str], tuple[Trainer, Iterator[Batch]]] = {}
+    contestants: dict[tuple[str, str], tuple[Trainer, Any]] = {}
     for mode, model in MODES.items():
         for softplus in ("1 epochs", "0 steps"):
             values = read_yaml(recipe_file("cifar10-small").read_text())

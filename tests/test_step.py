@@ -9,6 +9,7 @@ from mdeq.data import batches, create_source, open_split
 from mdeq.engine import Recipe, create_accelerator
 from mdeq.engine.losses import training_losses
 from mdeq.engine.step import compute_gradient
+from mdeq.engine.supervision import Supervised
 from mdeq.models import MDEQ
 
 RECIPE = Recipe.of(
@@ -30,7 +31,7 @@ def gradient(recipe: Recipe, dtype: torch.dtype = torch.float64) -> torch.Tensor
     source = create_source(**recipe.dataset)
     classes = source.classes(None)
     # In evaluation mode, BatchNorm couples no samples: a batch is the mean of its parts.
-    model = MDEQ(recipe.model_config(classes)).to(dtype).eval()
+    model = Supervised(MDEQ(recipe.model_config(classes)), {}).to(dtype).eval()
     examples = open_split(source, "train")
     batch = next(batches(examples, [[(0, k) for k in range(8)]], workers=0))
     batch["image"] = source.normalise(batch["image"], dtype)

@@ -155,13 +155,13 @@ def _solvers(options: Any, device: torch.device) -> dict[str, Any]:
         raise ValueError(
             f"the model of {options.solvers} has no equilibrium to solve for; choose another run"
         )
-    examples = bundle.examples(options.split, options.data)
+    examples = bundle.parts[0].examples(options.split, options.data)
     shown = [examples[0, index] for index in range(min(options.batch_size, len(examples)))]
     for example in shown:
         if isinstance(example, DataError):
             raise example
     pixels = torch.stack([example["image"] for example in shown])  # type: ignore[index]
-    images = bundle.source.normalise(pixels, next(bundle.model.parameters()).dtype)
+    images = examples.source.normalise(pixels, next(bundle.model.parameters()).dtype)
     results = compare_solvers(
         bundle.model,
         images,

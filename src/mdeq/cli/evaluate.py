@@ -13,7 +13,7 @@ from mdeq.cli.options import (
     write_json,
 )
 from mdeq.data import SPLITS, Examples
-from mdeq.engine import Bundle, create_accelerator, evaluate, figures_table, open_bundle
+from mdeq.engine import Bundle, create_accelerator, evaluate, figures_table, open_bundle, together
 from mdeq.models import MDEQ
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -56,31 +56,36 @@ def main(arguments: list[str]) -> int:
     bundle = open_bundle(options.model)
     if options.pictures is not None and "segmentation" not in bundle.classes:
         raise ValueError("--pictures is for models that segment; leave it out")
-    examples = bundle.examples(options.split, options.data)
+    found = [bundle.parts[0].examples(options.split, options.data)]
+    found += [part.examples(options.split) for part in bundle.parts[1:]]
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
     if isinstance(model, MDEQ):
         model.solver = overridden({}, overrides).get("solver", {})
     elif overrides:
         raise ValueError("this model has no solver; leave the options for it out")
-    figures = evaluate(
-        model,
-        examples,
-        bundle.classes,
-        accelerator=accelerator,
-        batch_size=options.batch_size,
-        weights=bundle.tasks,
-        workers=options.workers,
-        window=options.window,
-        name=options.split,
-    )
-    assert figures is not None
+    parts = [
+        evaluate(
+            model,
+            examples,
+            part.classes,
+            accelerator=accelerator,
+            batch_size=options.batch_size,
+            weights=bundle.tasks,
+            workers=options.workers,
+            window=options.window,
+            name=options.split,
+        )
+        for part, examples in zip(bundle.parts, found, strict=True)
+    ]
+    figures = together([part for part in parts if part is not None])
     figures["parameters"] = sum(p.numel() for p in model.parameters())
     figures["split"] = options.split
     if accelerator.is_main_process:
         print(figures_table(figures, bundle.classes))
         if options.pictures is not None:
-            _draw(options.pictures, bundle, examples, figures)
+            index = list(bundle.parts).index(bundle.part("segmentation"))
+            _draw(options.pictures, bundle, found[index], figures)
         write_json(options.json, figures)
     accelerator.wait_for_everyone()
     accelerator.end_training()

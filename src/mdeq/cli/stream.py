@@ -72,11 +72,11 @@ class Judge:
 
     def count(self, prediction: Prediction, file: Path) -> None:
         """Compare one frame."""
-        source = self.bundle.source
+        part = self.bundle.part("segmentation")
+        source = part.source
         if not isinstance(source, Scenes):
             raise ValueError("the data of this model have no masks in files; leave --masks out")
-        folder = self.bundle.data
-        truth = read_mask(file, source.coding(None if folder is None else Path(folder)))
+        truth = read_mask(file, source.coding(None if part.data is None else Path(part.data)))
         assert prediction.mask is not None
         if truth.shape != prediction.mask.shape:
             raise DataError(f"{file} is not of the size of its frame; expected the same")

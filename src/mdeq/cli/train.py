@@ -31,7 +31,7 @@ from mdeq.engine import (
 from mdeq.solvers import unknown
 
 DEFAULT = "shapes"
-MAPPINGS = ("model", "dataset", "tasks")
+MAPPINGS = ("model", "dataset", "second", "tasks", "auxiliary")
 
 USAGE = """mdeq train [RECIPE] [--data DIR] [--FIELD VALUE ...]
        mdeq train --list

@@ -3,7 +3,7 @@
 from mdeq.engine.bundle import Bundle, open_bundle
 from mdeq.engine.devices import create_accelerator, keep_freed_memory
 from mdeq.engine.divergence import DivergedError
-from mdeq.engine.evaluation import evaluate
+from mdeq.engine.evaluation import evaluate, together
 from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.losses import task_loss
 from mdeq.engine.prediction import Prediction, predict, stream
@@ -33,4 +33,5 @@ __all__ = [
     "start_run",
     "stream",
     "task_loss",
+    "together",
 ]

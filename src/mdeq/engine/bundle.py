@@ -7,7 +7,7 @@ on, and the names of its classes. `mdeq.load` reads the folder as it is.
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,20 @@ from mdeq.models import Model, load
 DATA = "data.json"
 LAST = "last"
 BEST = "best"
-ABOUT = ("dataset", "classes", "tasks", "colours", "data")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bundle:
-    """A trained model and what it was trained on.
+class Part:
+    """A dataset that a model was trained on.
 
     Attributes:
-        model: In evaluation mode.
-        dataset: The `dataset` section of its recipe.
-        classes: Names of the classes of every task.
-        tasks: Weight of every task's loss.
-        colours: Of the classes of a pixel, in pictures.
-        data: The folder that its data were in, if any.
+        dataset: The `dataset` section of the recipe.
+        classes: Names of the classes of every task that it was used for.
+        data: The folder that it was in, if any.
     """
 
-    model: Model
     dataset: Mapping[str, Any]
     classes: Mapping[str, list[str]]
-    tasks: Mapping[str, float]
-    colours: Sequence[Colour | None] = ()
     data: str | None = None
 
     @property
@@ -50,8 +43,8 @@ class Bundle:
         """The dataset."""
         return create_source(**self.dataset)
 
-    def examples(self, split: Split, data: str | None) -> Examples:
-        """A split of its data, at another place if `data` says so, of the same classes."""
+    def examples(self, split: Split, data: str | None = None) -> Examples:
+        """A split of it, at another place if `data` says so, of the same classes."""
         folder = data or self.data
         found = self.source.classes(None if folder is None else Path(folder))
         check_classes(self.classes, found, "the model was trained on")
@@ -60,13 +53,43 @@ class Bundle:
             raise ValueError(f"these data have no {split} split; choose another --split")
         return examples
 
+
+@dataclass(frozen=True, kw_only=True)
+class Bundle:
+    """A trained model and what it was trained on.
+
+    Attributes:
+        model: In evaluation mode.
+        parts: The datasets: one, or two with tasks of their own.
+        tasks: Weight of every task's loss.
+        colours: Of the classes of a pixel, in pictures.
+    """
+
+    model: Model
+    parts: Sequence[Part]
+    tasks: Mapping[str, float]
+    colours: Sequence[Colour | None] = ()
+
+    @property
+    def classes(self) -> dict[str, list[str]]:
+        """Names of the classes of every task."""
+        return {task: names for part in self.parts for task, names in part.classes.items()}
+
+    def part(self, task: str) -> Part:
+        """The dataset of a task."""
+        return next(part for part in self.parts if task in part.classes)
+
     def save(self, folder: Path) -> None:
         """Write the folder, file by file: a reader finds the old weights or the new ones."""
         drafts = folder.with_name(f".{folder.name}.draft")
         shutil.rmtree(drafts, ignore_errors=True)
         try:
             self.model.save_pretrained(drafts)
-            about = {name: getattr(self, name) for name in ABOUT}
+            about = {
+                "parts": [asdict(part) for part in self.parts],
+                "tasks": self.tasks,
+                "colours": self.colours,
+            }
             (drafts / DATA).write_text(json.dumps(plain(about), indent=2))
             folder.mkdir(exist_ok=True)
             for draft in sorted(drafts.iterdir()):
@@ -120,6 +143,8 @@ def open_bundle(name: str) -> Bundle:
     try:
         about = json.loads(file.read_text())
         # Channels last is the faster order, on CPUs and on GPUs.
-        return Bundle(model=load(folder).to(memory_format=torch.channels_last), **about)
-    except (json.JSONDecodeError, TypeError) as error:
+        parts = [Part(**part) for part in about.pop("parts")]
+        model = load(folder).to(memory_format=torch.channels_last)
+        return Bundle(model=model, parts=parts, **about)
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{file} is damaged ({error}); train again, or restore it") from None

@@ -4,16 +4,23 @@ import ctypes
 import sys
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedDataParallelKwargs
 
 
-def create_accelerator() -> Accelerator:
+def create_accelerator(*, parts_at_rest: bool = False) -> Accelerator:
     """One process on what device there is, or one of several that torchrun started.
 
     Precision is not its affair: it could not be changed within a process.
+
+    Args:
+        parts_at_rest: Whether some steps leave parts of the model without a gradient.
     """
     keep_freed_memory()
-    return Accelerator(cpu=not torch.accelerator.is_available(), mixed_precision="no")
+    return Accelerator(
+        cpu=not torch.accelerator.is_available(),
+        mixed_precision="no",
+        kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=parts_at_rest)],
+    )
 
 
 def autocast(device: torch.device, precision: str) -> torch.autocast:

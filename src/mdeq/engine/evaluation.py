@@ -1,7 +1,7 @@
 """How good a model is, on data that it has not seen."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -53,6 +53,7 @@ def evaluate(
     solutions: list[Solution[Any]] = []
     how: dict[str, Any] = {}
     if isinstance(model, MDEQ):
+        how["tasks"] = list(classes)
         how["on_equilibrium"] = lambda equilibrium: solutions.append(equilibrium.solution)
     hidden = None if accelerator.is_main_process else True  # None: where there is no terminal
     with (
@@ -75,3 +76,19 @@ def evaluate(
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None
     return {**scores.compute(), "examples": len(examples), "seconds": time.perf_counter() - began}
+
+
+def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The figures of a model that was evaluated on several datasets, as those of one."""
+    whole: dict[str, Any] = {}
+    for figures in parts:
+        whole |= figures
+    for name in ("loss", "examples", "seconds"):
+        whole[name] = sum(figures[name] for figures in parts)
+    if "equilibrium" in whole:
+        whole["equilibrium"] = {
+            name: sum(figures["examples"] * figures["equilibrium"][name] for figures in parts)
+            / whole["examples"]
+            for name in whole["equilibrium"]
+        }
+    return whole

@@ -15,6 +15,7 @@ from mdeq.engine.losses import training_losses
 from mdeq.engine.optimisation import create_optimiser, create_schedule
 from mdeq.engine.recipe import Recipe
 from mdeq.engine.step import Observed, compute_gradient
+from mdeq.engine.supervision import Supervised
 from mdeq.engine.synchronised import synchronise_norms
 from mdeq.implicit import Unrolled
 from mdeq.models import MDEQ, Config, Model, Transfer, build, load_exactly, transfer_backbone
@@ -40,7 +41,8 @@ class Learner:
         self.recipe, self.accelerator, self.steps_per_epoch = recipe, accelerator, steps_per_epoch
         self.losses = training_losses(recipe, classes)
         set_seed(recipe.seed)
-        model = build(config).to(torch.float64 if recipe.precision == "float64" else torch.float32)
+        dtype = torch.float64 if recipe.precision == "float64" else torch.float32
+        model = build(config).to(dtype)
         if recipe.channels_last:
             model = model.to(memory_format=torch.channels_last)
         if accelerator.num_processes > 1:
@@ -51,8 +53,10 @@ class Learner:
             (model.f if isinstance(model, MDEQ) else model).compile()
         self.model = model.to(accelerator.device)
         self.ema = None if recipe.ema is None else ModelEmaV3(model, recipe.ema, use_warmup=True)
-        self.wrapped = accelerator.prepare_model(model)
-        self.optimiser = create_optimiser(model, recipe.optimiser)
+        supervised = Supervised(self.model, recipe.auxiliary)
+        self.auxiliary = supervised.auxiliary.to(accelerator.device, dtype)
+        self.wrapped = accelerator.prepare_model(supervised)
+        self.optimiser = create_optimiser(supervised, recipe.optimiser)
         self.schedule = create_schedule(
             self.optimiser,
             warmup=in_steps(recipe.optimiser.warmup, steps_per_epoch),
@@ -107,6 +111,7 @@ class Learner:
         """Everything that a step depends on, besides its number."""
         return {
             "model": self.model.state_dict(),
+            "auxiliary": self.auxiliary.state_dict(),
             "ema": None if self.ema is None else self.ema.module.state_dict(),
             "optimiser": self.optimiser.state_dict(),
         }
@@ -114,6 +119,7 @@ class Learner:
     def load(self, state: dict[str, Any]) -> None:
         """The inverse of `state`."""
         load_exactly(self.model, state["model"], "the checkpoint")
+        load_exactly(self.auxiliary, state["auxiliary"], "the checkpoint")
         if self.ema is not None:
             self.ema.module.load_state_dict(state["ema"])
         self.optimiser.load_state_dict(state["optimiser"])

@@ -25,7 +25,7 @@ class Prediction:
         mask: The class of every pixel (H, W), where the model segments.
         residual: How far from its equilibrium the model answered, if it has one.
         steps: Evaluations of f that its solver took.
-        z: The equilibrium: a good start for a similar picture.
+        z: The equilibria, one for each dataset of the model: good starts for a similar picture.
     """
 
     image: Tensor
@@ -33,7 +33,7 @@ class Prediction:
     mask: Tensor | None
     residual: float | None
     steps: int | None
-    z: list[Tensor] | None
+    z: list[list[Tensor]]
 
 
 @torch.no_grad()
@@ -44,16 +44,18 @@ def predict(bundle: Bundle, file: str | Path, *, start: Prediction | None = None
     are of the same size.
     """
     pixels = read_image(file)
-    source, model = bundle.source, bundle.model
-    seen = source.fit(pixels, segmenting="segmentation" in bundle.classes)
+    model = bundle.model
+    logits: dict[str, Tensor] = {}
     found: list[Equilibrium] = []
-    how: dict[str, Any] = {}
-    if isinstance(model, MDEQ):
-        how["on_equilibrium"] = found.append
-        if start is not None and start.image.shape == pixels.shape:
-            how["z0"] = start.z
-    output = model(source.normalise(seen[None], next(model.parameters()).dtype), **how)
-    logits = by_task(output, bundle.classes)
+    for part in bundle.parts:
+        seen = part.source.fit(pixels, segmenting="segmentation" in part.classes)
+        images = part.source.normalise(seen[None], next(model.parameters()).dtype)
+        how: dict[str, Any] = {}
+        if isinstance(model, MDEQ):
+            how = {"tasks": list(part.classes), "on_equilibrium": found.append}
+            if start is not None and start.z and start.image.shape == pixels.shape:
+                how["z0"] = start.z[len(found)]
+        logits |= by_task(model(images, **how), part.classes)
     mask = None
     if "segmentation" in logits:
         size = (pixels.shape[1], pixels.shape[2])
@@ -61,13 +63,14 @@ def predict(bundle: Bundle, file: str | Path, *, start: Prediction | None = None
     probabilities = None
     if "classification" in logits:
         probabilities = logits["classification"][0].softmax(dim=0)
+    solutions = [equilibrium.solution for equilibrium in found]
     return Prediction(
         image=pixels / 255,
         probabilities=probabilities,
         mask=mask,
-        residual=float(found[0].solution.residual) if found else None,
-        steps=int(found[0].solution.steps) if found else None,
-        z=found[0].z if found else None,
+        residual=max((float(solution.residual) for solution in solutions), default=None),
+        steps=sum(int(solution.steps) for solution in solutions) if solutions else None,
+        z=[equilibrium.z for equilibrium in found],
     )
 
 

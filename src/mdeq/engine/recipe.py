@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -102,6 +102,30 @@ class PixelsConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecondConfig:
+    """A second dataset, which every other step is on.
+
+    Attributes:
+        dataset: As in a recipe.
+        data: The folder that it is read from.
+        batch_size: Images in one step on it, over all processes.
+    """
+
+    dataset: dict[str, Any]
+    data: str | None = None
+    batch_size: int = 8
+
+    def __post_init__(self) -> None:
+        check_count("second.batch_size", self.batch_size)
+        self.source  # noqa: B018  -- checks the section
+
+    @property
+    def source(self) -> Source:
+        """The dataset."""
+        return create_source(**self.dataset)
+
+
+@dataclass(frozen=True, kw_only=True)
 class EvaluationConfig:
     """When and how the model is evaluated during training.
 
@@ -138,12 +162,16 @@ class Recipe:
         data: The folder that the dataset is read from.
         init: The folder of a run or of a model of the same architecture whose backbone (stem and
             f, not the heads) the training begins with.
+        second: Another dataset, of other tasks, that every other step is on: its `dataset`, `data`
+            and `batch_size`, such as `--second.dataset.name camvid --second.data DIR`.
         tasks: Weight of every task's loss: `--tasks.segmentation 2`. By default all tasks that
             the dataset has labels for, with weight 1.
         length: How long to train.
         batch_size: Images in one step of the optimiser, over all processes.
         accumulate: Parts that a process works through its batch in, to save memory.
         optimiser: How the weights follow the gradients.
+        auxiliary: Further losses, on single scales of the equilibrium: `--auxiliary.segmentation.2
+            0.4` puts one of that weight on scale 2; 0 is the finest.
         label_smoothing: Of the classification loss.
         pixels: Of the segmentation loss.
         jacobian_penalty: Weight of ||df/dz||^2 per feature, which keeps the equilibrium easy to
@@ -166,11 +194,13 @@ class Recipe:
     dataset: dict[str, Any] = field(default_factory=dict)
     data: str | None = None
     init: str | None = None
+    second: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, float] = field(default_factory=dict)
     length: str = "50 epochs"
     batch_size: int = 128
     accumulate: int = 1
     optimiser: OptimiserConfig = field(default_factory=OptimiserConfig)
+    auxiliary: dict[str, Any] = field(default_factory=dict)
     label_smoothing: float = 0.0
     pixels: PixelsConfig = field(default_factory=PixelsConfig)
     jacobian_penalty: float = 0.0
@@ -187,10 +217,10 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for section in ("model", "dataset"):
-            fields = getattr(self, section)
-            if not isinstance(fields, dict) or "name" not in fields:
+            given = getattr(self, section)
+            if not isinstance(given, dict) or "name" not in given:
                 raise ValueError(f"the recipe names no {section}; say --{section}.name NAME")
-            for name in fields:
+            for name in given:
                 if not isinstance(name, str):
                     raise ValueError(f"{section} has a field {name!r}; expected a name")
         check_duration("length", self.length)
@@ -213,6 +243,9 @@ class Recipe:
         for task, weight in self.tasks.items():
             check_number(f"tasks.{task}", weight, above=0)
         self.source  # noqa: B018  -- checks the section
+        if self.second:
+            SecondConfig(**_known_fields("second", self.second, SecondConfig))
+        object.__setattr__(self, "auxiliary", _auxiliary(self.auxiliary))
         if not isinstance(self.model_config({}), MDEQConfig):
             self._check_explicit()
 
@@ -263,7 +296,16 @@ class Recipe:
             dataset={"name": self.dataset["name"], **asdict(self.source)},
             tasks={task: self.tasks.get(task, 1.0) for task in self.tasks or classes},
             data=None if self.data is None else str(Path(self.data).resolve()),
+            second=self._resolved_second(),
         )
+
+    def _resolved_second(self) -> dict[str, Any]:
+        if not self.second:
+            return {}
+        second = SecondConfig(**self.second)
+        data = None if second.data is None else str(Path(second.data).resolve())
+        section = {"name": second.dataset["name"], **asdict(second.source)}
+        return {"dataset": section, "data": data, "batch_size": second.batch_size}
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -285,6 +327,29 @@ class Recipe:
     def to_yaml(self) -> str:
         """The recipe as a file."""
         return str(yaml.safe_dump(plain(asdict(self)), sort_keys=False, allow_unicode=True))
+
+
+def _known_fields(section: str, values: dict[str, Any], kind: type) -> dict[str, Any]:
+    for name in values:
+        check_choice(f"field of {section}", name, [f.name for f in fields(kind)])
+    if "name" not in values.get("dataset", {}):
+        raise ValueError(f"{section} names no dataset; say --{section}.dataset.name NAME")
+    return values
+
+
+def _auxiliary(written: dict[str, Any]) -> dict[str, dict[int, float]]:
+    """Weights by task and scale; on the command line, scales come as text."""
+    weights: dict[str, dict[int, float]] = {}
+    for task, scales in written.items():
+        if not isinstance(scales, Mapping) or not all(str(scale).isdigit() for scale in scales):
+            raise ValueError(
+                f"auxiliary.{task} is {scales!r}; expected weights of scales, such as "
+                f"--auxiliary.{task}.1 0.4"
+            )
+        weights[task] = {int(scale): weight for scale, weight in scales.items()}
+        for scale, weight in weights[task].items():
+            check_number(f"auxiliary.{task}.{scale}", weight, above=0)
+    return weights
 
 
 def list_recipes() -> dict[str, str]:

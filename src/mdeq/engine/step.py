@@ -14,7 +14,8 @@ from mdeq.engine.devices import autocast
 from mdeq.engine.losses import Loss
 from mdeq.engine.optimisation import gradient_norm
 from mdeq.engine.recipe import Recipe
-from mdeq.engine.tasks import batch_accuracy, by_task
+from mdeq.engine.supervision import auxiliary_name
+from mdeq.engine.tasks import batch_accuracy
 from mdeq.implicit import Unrolled, jacobian_norm
 from mdeq.models import MDEQ, Equilibrium, Model
 from mdeq.solvers import Solution
@@ -73,24 +74,26 @@ def compute_gradient(
     weights: Mapping[str, float],
     track_scales: bool,
 ) -> Observed:
-    """Fill the gradients with those of the mean loss of the batch, over all processes."""
-    own = accelerator.unwrap_model(model)
+    """Fill the gradients with those of the mean loss of the batch, over all processes.
+
+    Args:
+        model: A `Supervised` model, or that in a wrapper of the accelerator's.
+        batch: Images, and the targets of some of the tasks.
+        recipe: Of the run.
+        accelerator: Of the run.
+        losses: Of every task.
+        weights: Of every task's loss.
+        track_scales: Also note how the scales change.
+    """
+    own: Model = accelerator.unwrap_model(model).model
     observed = Observed(solved=_has_solver(own))
+    present = {task: weight for task, weight in weights.items() if task in batch}
     size = len(batch["image"]) // recipe.accumulate
     for part in range(recipe.accumulate):
         piece = {name: value[part * size : (part + 1) * size] for name, value in batch.items()}
         last = part == recipe.accumulate - 1
         with nullcontext() if last else accelerator.no_sync(model):
-            loss = _loss(
-                model,
-                piece,
-                recipe,
-                observed,
-                losses,
-                weights,
-                track_scales=track_scales,
-                equilibrium=isinstance(own, MDEQ),
-            )
+            loss = _loss(model, piece, recipe, observed, losses, present, track_scales=track_scales)
             accelerator.backward(loss / recipe.accumulate)
     observed.add("gradient", gradient_norm(model, recipe.optimiser.clip))
     return observed
@@ -111,7 +114,6 @@ def _loss(
     weights: Mapping[str, float],
     *,
     track_scales: bool,
-    equilibrium: bool,
 ) -> Tensor:
     """The losses of all tasks and the penalty, weighted."""
     penalties: list[Tensor] = []
@@ -124,20 +126,22 @@ def _loss(
             features = sum(scale[0].numel() for scale in z)
             penalties.append(jacobian_norm(found.f, z).mean() / features)
 
-    how: dict[str, Any] = {}
-    if equilibrium:
-        how = {
-            "on_equilibrium": look,
-            "on_backward": observed.backward,
-            "track_scales": track_scales,
-        }
     with autocast(batch["image"].device, recipe.precision):
-        output = model(batch["image"], **how)
-    logits = by_task(output, weights)
+        logits = model(
+            batch["image"],
+            tasks=list(weights),
+            on_equilibrium=look,
+            on_backward=observed.backward,
+            track_scales=track_scales,
+        )
     total: Tensor = batch["image"].new_zeros(())
     for task, weight in weights.items():
         total = total + weight * losses[task](logits[task], batch[task])
         observed.add(f"{task}_accuracy", batch_accuracy(task, logits[task], batch[task]))
+        for scale, auxiliary in recipe.auxiliary.get(task, {}).items():
+            of_scale = losses[task](logits[auxiliary_name(task, scale)], batch[task])
+            total = total + weight * auxiliary * of_scale
+            observed.add(f"{task}_loss_of_scale_{scale}", of_scale)
     for penalty in penalties:
         total = total + recipe.jacobian_penalty * penalty
         observed.add("jacobian", penalty)

@@ -1,6 +1,6 @@
 """What the tasks of a run are judged by."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from mdeq.solvers import Solution
 Logits = Mapping[str, Tensor]
 
 
-def by_task(output: Any, tasks: Mapping[str, Any]) -> dict[str, Tensor]:
+def by_task(output: Any, tasks: Collection[str]) -> dict[str, Tensor]:
     """The logits of every task in full precision; a model with one task returns them bare."""
     logits = output if isinstance(output, Mapping) else {next(iter(tasks)): output}
     return {

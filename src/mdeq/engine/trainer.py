@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,8 +12,8 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
-from mdeq.data import SPLITS, Batch, Order, Split, batches, open_split
-from mdeq.engine.bundle import BEST, LAST, Bundle, check_classes
+from mdeq.data import Batch, Split, open_split
+from mdeq.engine.bundle import BEST, LAST, Bundle, Part, check_classes
 from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
 from mdeq.engine.divergence import (
     ADVICE,
@@ -23,10 +23,11 @@ from mdeq.engine.divergence import (
     describe_divergence,
 )
 from mdeq.engine.duration import in_steps
-from mdeq.engine.evaluation import evaluate
+from mdeq.engine.evaluation import evaluate, together
 from mdeq.engine.interruption import InterruptedRun, Interruption
 from mdeq.engine.journal import Journal
 from mdeq.engine.learner import Learner
+from mdeq.engine.material import Material, alternating, open_materials
 from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
 from mdeq.engine.tasks import headline
@@ -58,21 +59,16 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, accelerator: Accelerator) -> None:
         self.accelerator = accelerator
-        source = recipe.source
-        folder = Path(recipe.data) if recipe.data else None
-        labelled, self.colours = source.classes(folder), source.colours(folder)
+        with accelerator.main_process_first():  # which may download
+            self.materials = open_materials(recipe)
+        labelled = {task: names for m in self.materials for task, names in m.classes.items()}
         config = recipe.model_config(labelled)
         self.classes = {task: labelled[task] for task in config.tasks}
+        self.colours = next((m.colours for m in self.materials if m.colours), [])
         self.recipe = recipe = recipe.resolved(config, self.classes)
-        self.examples = {}
-        with accelerator.main_process_first():  # which may download
-            for split in SPLITS:
-                varied = split == "train"
-                examples = open_split(source, split, recipe.data, training=varied, seed=recipe.seed)
-                if examples is not None:
-                    self.examples[split] = examples
-        self._check_batch()
-        self.steps_per_epoch = len(self.examples["train"]) // recipe.batch_size
+        self._check_batches()
+        first = self.materials[0]
+        self.steps_per_epoch = len(self.materials) * first.steps_per_epoch
         self.total = in_steps(recipe.length, self.steps_per_epoch)
         self.learner = Learner(
             recipe,
@@ -84,7 +80,7 @@ class Trainer:
         )
         self.progress = Progress()
         self.watch = Watch()
-        self._latest: tuple[tuple[Split, int], dict[str, Any]] | None = None
+        self._latest: tuple[Any, dict[str, Any]] | None = None
         self.run: Run | None = None
         self.journal = Journal(None)
 
@@ -112,22 +108,23 @@ class Trainer:
 
     def test(self) -> dict[str, Any]:
         """The figures of the last weights on the test split, or on what comes closest."""
-        split = next(split for split in reversed(SPLITS) if split in self.examples)
-        if split == "train":  # there is nothing else; but now the images are not varied
-            examples = open_split(self.recipe.source, split, self.recipe.data)
-            assert examples is not None
-            self.examples[split] = examples
-        figures = self._evaluate(split, Interruption())
+        for material in self.materials:
+            if material.last_split() == "train":  # but now the images are not varied
+                examples = open_split(material.source, "train", material.data)
+                assert examples is not None
+                material.examples["train"] = examples
+        splits = [material.last_split() for material in self.materials]
+        figures = self._evaluate(splits, Interruption())
         assert figures is not None
         return {
             **figures,
-            "split": split,
+            "split": splits[0],
             "seconds": self.progress.seconds,
             "evaluation_seconds": figures["seconds"],
             "parameters": sum(p.numel() for p in self.learner.model.parameters()),
         }
 
-    def _train(self, stream: Iterator[Batch], interruption: Interruption) -> None:
+    def _train(self, stream: Iterator[tuple[Material, Batch]], interruption: Interruption) -> None:
         every = in_steps(self.recipe.evaluation.every, self.steps_per_epoch)
         self.journal.begin(self.progress.step, self.total, self.steps_per_epoch)
         saved = time.monotonic()
@@ -145,29 +142,23 @@ class Trainer:
                 self._save()
                 saved = time.monotonic()
 
-    def _batches(self) -> Generator[Batch]:
-        accelerator = self.accelerator
-        order = Order(
-            len(self.examples["train"]),
-            self.recipe.batch_size,
-            seed=self.recipe.seed,
+    def _batches(self) -> Generator[tuple[Material, Batch]]:
+        return alternating(
+            self.materials,
+            self.recipe,
+            self.accelerator,
             start=self.progress.step,
             stop=self.total,
-            process=accelerator.process_index,
-            processes=accelerator.num_processes,
         )
-        cuda = accelerator.device.type == "cuda"
-        return batches(self.examples["train"], order, workers=self.recipe.workers, pin_memory=cuda)
 
-    def _step(self, stream: Iterator[Batch], interruption: Interruption) -> bool:
+    def _step(self, stream: Iterator[tuple[Material, Batch]], interruption: Interruption) -> bool:
         """Take one step; whether any process was told to stop."""
         step = self.progress.step
         began = time.perf_counter()
-        batch = next(stream)
+        material, batch = next(stream)
         loaded = time.perf_counter()
         logged = (step + 1) % LOG_EVERY == 0 or step + 1 == self.total
-        source = self.examples["train"].source
-        observed = self.learner.look(step, batch, source, track_scales=logged)
+        observed = self.learner.look(step, batch, material.source, track_scales=logged)
         figures, broken, stop = observed.reduced(self.accelerator, interruption.signal > 0)
         if self.watch.diverged(observed, figures.get("residual", 0.0), broken=broken):
             device = self.accelerator.device
@@ -181,37 +172,48 @@ class Trainer:
         seconds = time.perf_counter() - began
         self.progress.seconds += seconds
         figures["lr"] = self.learner.optimiser.param_groups[0]["lr"]
-        figures["images_per_second"] = self.recipe.batch_size / seconds
+        figures["images_per_second"] = material.batch_size / seconds
         figures["data_share"] = (loaded - began) / seconds
         self.journal.step(step + 1, figures, write=logged)
         return stop
 
-    def _evaluate(self, split: Split, interruption: Interruption) -> dict[str, Any] | None:
-        now = (split, self.progress.step)
+    def _evaluate(
+        self, splits: Sequence[Split | None], interruption: Interruption
+    ) -> dict[str, Any] | None:
+        """The figures of all datasets, each on its split; None if interrupted."""
+        now = (tuple(splits), self.progress.step)
         if self._latest and self._latest[0] == now:  # the end of training, without a val split
             return self._latest[1]
-        figures = evaluate(
-            self.learner.judged,
-            self.examples[split],
-            self.classes,
-            accelerator=self.accelerator,
-            batch_size=self.recipe.evaluation.batch_size,
-            workers=self.recipe.workers,
-            weights=self.recipe.tasks,
-            precision=self.recipe.precision,
-            window=self.recipe.evaluation.window,
-            name=split,
-            stopped=lambda: interruption.signal > 0,
-        )
-        self._latest = None if figures is None else (now, figures)
-        return figures
+        parts = []
+        for material, split in zip(self.materials, splits, strict=True):
+            if split is None:
+                continue
+            figures = evaluate(
+                self.learner.judged,
+                material.examples[split],
+                {task: names for task, names in self.classes.items() if task in material.classes},
+                accelerator=self.accelerator,
+                batch_size=self.recipe.evaluation.batch_size,
+                workers=self.recipe.workers,
+                weights=self.recipe.tasks,
+                precision=self.recipe.precision,
+                window=self.recipe.evaluation.window,
+                name=split,
+                stopped=lambda: interruption.signal > 0,
+            )
+            if figures is None:
+                return None
+            parts.append(figures)
+        self._latest = (now, together(parts))
+        return self._latest[1]
 
     def _evaluate_and_save(self, interruption: Interruption) -> None:
         """Evaluate on the validation split. Without one, look at the test split, choose nothing."""
-        split = next((split for split in SPLITS[1:] if split in self.examples), None)
+        splits = [material.chosen_split() for material in self.materials]
+        split = next((split for split in splits if split is not None), None)
         better = split != "val"
         if split is not None:
-            figures = self._evaluate(split, interruption)
+            figures = self._evaluate(splits, interruption)
             if figures is None:
                 self._interrupt(interruption)
             if not math.isfinite(figures["loss"]):
@@ -224,13 +226,19 @@ class Trainer:
                 self.progress.best, better = headline(figures), True
         self.progress.evaluated = self.progress.step
         if self.run is not None:
+            parts = [
+                Part(
+                    dataset={"name": material.section["name"], **asdict(material.source)},
+                    classes={task: self.classes[task] for task in material.classes},
+                    data=None if material.data is None else str(Path(material.data).resolve()),
+                )
+                for material in self.materials
+            ]
             bundle = Bundle(
                 model=self.learner.judged,
-                dataset=self.recipe.dataset,
-                classes=self.classes,
+                parts=parts,
                 tasks=self.recipe.tasks,
                 colours=self.colours,
-                data=self.recipe.data,
             )
             bundle.save(self.run.file(LAST))
             if better:
@@ -243,7 +251,7 @@ class Trainer:
             "progress": asdict(self.progress),
             "recipe": self.recipe.to_yaml(),
             "classes": self.classes,
-            "images": len(self.examples["train"]),
+            "images": [len(material.examples["train"]) for material in self.materials],
         }
 
     def _save(self) -> None:
@@ -270,7 +278,7 @@ class Trainer:
         solved = isinstance(self.learner.model, MDEQ)
         raise DivergedError(f"{known} {EQUILIBRIUM_ADVICE if solved else ADVICE}")
 
-    def _check_same(self, recipe: str, classes: dict[str, list[str]], images: int) -> None:
+    def _check_same(self, recipe: str, classes: dict[str, list[str]], images: list[int]) -> None:
         """A run goes on as what it was: another model or other data would be another run."""
         before, now = (plain(asdict(r)) for r in (Recipe.of(read_yaml(recipe)), self.recipe))
         for name in now:
@@ -280,22 +288,27 @@ class Trainer:
                     f"recipe.yaml is {now[name]}"
                 )
         check_classes(classes, self.classes, "the run began with")
-        if images != len(self.examples["train"]):
+        now_images = [len(material.examples["train"]) for material in self.materials]
+        if images != now_images:
             raise ValueError(
-                f"the run began with {images} training images, now there are "
-                f"{len(self.examples['train'])}; to train on other data, start a new run"
+                f"the run began with {_listed(images)} training images, now there are "
+                f"{_listed(now_images)}; to train on other data, start a new run"
             )
 
-    def _check_batch(self) -> None:
-        size, parts = self.recipe.batch_size, self.recipe.accumulate
-        processes = self.accelerator.num_processes
-        if size % (processes * parts):
-            raise ValueError(
-                f"batch_size is {size}; expected a multiple of {processes} processes times "
-                f"{parts} parts (accumulate)"
-            )
-        available = len(self.examples["train"])
-        if available < size:
-            raise ValueError(
-                f"batch_size is {size}, but there are {available} images to train on; lower it"
-            )
+    def _check_batches(self) -> None:
+        processes, parts = self.accelerator.num_processes, self.recipe.accumulate
+        for material in self.materials:
+            size, available = material.batch_size, len(material.examples["train"])
+            if size % (processes * parts):
+                raise ValueError(
+                    f"batch_size is {size}; expected a multiple of {processes} processes times "
+                    f"{parts} parts (accumulate)"
+                )
+            if available < size:
+                raise ValueError(
+                    f"batch_size is {size}, but there are {available} images to train on; lower it"
+                )
+
+
+def _listed(numbers: list[int]) -> str:
+    return " and ".join(map(str, numbers))

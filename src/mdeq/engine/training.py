@@ -23,7 +23,7 @@ SAMPLES = "samples"
 
 def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[str, Any]:
     """Train in a new folder, `output` or the next free one in runs/; the final figures."""
-    trainer = Trainer(recipe, create_accelerator())
+    trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     transfer = None
     if recipe.init is not None:
         transfer = trainer.learner.begin_with(load(model_folder(recipe.init)), recipe.init)
@@ -47,7 +47,7 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
         raise ValueError(f"{file} is damaged: {error}") from None
     if data is not None:
         recipe = replace(recipe, data=data)
-    trainer = Trainer(recipe, create_accelerator())
+    trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     if trainer.accelerator.is_main_process:
         trainer.enter(Run(Path(folder)))
     trainer.resume()
@@ -118,13 +118,14 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     """The table, the picture, a few images to try, and what to type next."""
     from mdeq.engine.pictures import save_summary  # matplotlib is slow to import
 
-    examples = trainer.examples[figures["split"]]
+    material = trainer.materials[0]
+    examples = material.examples[material.last_split()]
     save_summary(
         run.file(SUMMARY),
         list(run.records()),
         trainer.learner.judged.eval(),
         examples,
-        trainer.classes,
+        {task: names for task, names in trainer.classes.items() if task in material.classes},
         trainer.colours,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}, {figures['split']} "
         "split: " + ", ".join(describe(figures)),

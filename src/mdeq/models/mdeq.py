@@ -1,6 +1,6 @@
 """The multiscale deep equilibrium model."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from mdeq.models.heads import ClassificationHead, SegmentationHead
 from mdeq.models.saving import Saved
 from mdeq.models.stem import Stem
 from mdeq.nn import Transformation
-from mdeq.solvers import Solution, SolverConfig, check_number
+from mdeq.solvers import Solution, SolverConfig, check_choice, check_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,6 +103,7 @@ class MDEQ(Saved, tags=["deep-equilibrium"]):
         self,
         images: Tensor,
         *,
+        tasks: Collection[str] | None = None,
         on_equilibrium: Callable[[Equilibrium], None] | None = None,
         **how: Any,
     ) -> Any:
@@ -112,12 +113,15 @@ class MDEQ(Saved, tags=["deep-equilibrium"]):
 
         Args:
             images: (B, C, H, W), of any size.
+            tasks: Whose heads answer; all if not given.
             on_equilibrium: Called with the equilibrium before the heads see it: for logging its
                 `solution`, or for a penalty on the Jacobian of its `f`.
             how: As for `equilibrium`.
         """
         if on_equilibrium is not None and not callable(on_equilibrium):
             raise ValueError(f"on_equilibrium is {on_equilibrium!r}; expected a function")
+        for task in tasks or ():
+            check_choice("task of this model", task, self.heads)
         equilibrium = self.equilibrium(images, **how)
         if on_equilibrium is not None:
             on_equilibrium(equilibrium)
@@ -126,6 +130,7 @@ class MDEQ(Saved, tags=["deep-equilibrium"]):
             # Pixels of several scales align only as long as nothing is cropped.
             task: head(equilibrium.z, size) if task == "segmentation" else head(equilibrium.scales)
             for task, head in self.heads.items()
+            if tasks is None or task in tasks
         }
         return logits if len(logits) > 1 else next(iter(logits.values()))
 

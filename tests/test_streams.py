@@ -1,0 +1,94 @@
+"""Frames of a video: each solve starts where the one before ended."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mdeq.engine import open_bundle, predict, stream
+from tests.commands import call
+from tests.problems import contract
+from tests.scenes import write_camvid
+from tests.test_scenes import TINY
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that segments, and its data beside it."""
+    root = tmp_path_factory.mktemp("stream")
+    write_camvid(root / "data", {"train/0001TP": 3, "val/0016E5": 4})
+    arguments = ["--data", root / "data", "--output", root / "run", *TINY]
+    assert call("train", "camvid", *arguments, "--optimiser.warmup", "0 steps") == 0
+    return root / "run"
+
+
+def test_the_same_frame_again_starts_at_its_own_equilibrium(run: Path) -> None:
+    bundle = open_bundle(str(run))
+    contract(bundle.model).solver = {"tol": 1e-4, "max_steps": 60}
+    frame = str(sorted((run.parent / "data/val").iterdir())[0])
+    first, again = stream(bundle, [frame, frame])
+    assert first.steps > 3
+    assert again.steps < first.steps / 2
+    cold, still_cold = stream(bundle, [frame, frame], warm=False)
+    assert cold.steps == still_cold.steps == first.steps
+
+
+def test_a_frame_of_another_size_starts_cold(run: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(str(run))
+    sizes = [(24, 32), (24, 40)]
+    files = [tmp_path / f"{k}.png" for k in range(2)]
+    for file, size in zip(files, sizes, strict=True):
+        Image.fromarray(np.full((*size, 3), 90, np.uint8)).save(file)
+    _, second = stream(bundle, files)
+    assert second.steps == predict(bundle, files[1]).steps
+    assert second.mask.shape == sizes[1]
+
+
+def test_the_command_reports_steps_and_miou(run: Path, tmp_path: Path) -> None:
+    data, figures = run.parent / "data", tmp_path / "figures.json"
+    arguments = ["--stream", data / "val", "--masks", data / "valannot", "--json", figures]
+    assert call("predict", run, *arguments, "--output", tmp_path / "frames", "--cold", "true") == 0
+    found = json.loads(figures.read_text())
+    assert len(found["frames"]) == len(list((tmp_path / "frames").iterdir())) == 4
+    assert found["mean_steps"] == 3
+    assert set(found["segmentation"]["iou"]) == set(open_bundle(str(run)).classes["segmentation"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected images, or --stream FRAMES"),
+        (["x.png", "--stream", "y"], "expected images, or --stream FRAMES"),
+        (["x.png", "--cold", "true"], "--masks and --cold are for --stream"),
+        (["--stream", "DATA/val", "--masks", "DATA/trainannot"], "has no mask; expected"),
+    ],
+)
+def test_mistakes(
+    run: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = str(run.parent / "data")
+    assert call("predict", run, *(a.replace("DATA", data) for a in arguments)) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_an_evaluation_is_drawn(run: Path, tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    assert call("evaluate", run, "--split", "val", "--batch-size", 2, "--pictures", pictures) == 0
+    names = ["0000.png", "0001.png", "0002.png", "0003.png", "confusion.png", "iou.png"]
+    assert sorted(file.name for file in pictures.iterdir()) == names
+    for name in names:
+        with Image.open(pictures / name) as picture:
+            assert min(picture.size) > 200
+
+
+def test_in_windows_of_the_whole_size_an_evaluation_is_the_same(run: Path, tmp_path: Path) -> None:
+    scores = []
+    for window in ([], ["--window", "[24, 32]"], ["--window", "[16, 16]"]):
+        file = tmp_path / "figures.json"
+        arguments = ["--split", "val", "--batch-size", 2, *window, "--json", file]
+        assert call("evaluate", run, *arguments) == 0
+        scores.append(json.loads(file.read_text())["segmentation"]["confusion"])
+    assert scores[0] == scores[1] != scores[2]
+    assert np.sum(scores[0]) == np.sum(scores[2])
