@@ -96,7 +96,7 @@ def draw(runs: dict[tuple[str, str], Path], seconds: dict[str, float]) -> None:
             ]
         else:
             x = [step / EPOCH for step, _ in points]
-        axes[budget == "epochs"].plot(
+        axes[int(budget == "epochs")].plot(
             [0, *x], [10, *accuracy], "o-", color=COLOURS[mode], label=f"{mode} mode"
         )
     axes[0].set(
