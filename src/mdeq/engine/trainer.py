@@ -84,6 +84,10 @@ class Trainer:
         self.run: Run | None = None
         self.journal = Journal(None)
 
+    def classes_of(self, material: Material) -> dict[str, list[str]]:
+        """Of the tasks that the run uses a dataset for."""
+        return {task: names for task, names in self.classes.items() if task in material.classes}
+
     def enter(self, run: Run) -> None:
         """Write what there is to write into the folder of a run."""
         self.run, self.journal = run, Journal(run)
@@ -191,7 +195,7 @@ class Trainer:
             figures = evaluate(
                 self.learner.judged,
                 material.examples[split],
-                {task: names for task, names in self.classes.items() if task in material.classes},
+                self.classes_of(material),
                 accelerator=self.accelerator,
                 batch_size=self.recipe.evaluation.batch_size,
                 workers=self.recipe.workers,
@@ -229,7 +233,7 @@ class Trainer:
             parts = [
                 Part(
                     dataset={"name": material.section["name"], **asdict(material.source)},
-                    classes={task: self.classes[task] for task in material.classes},
+                    classes=self.classes_of(material),
                     data=None if material.data is None else str(Path(material.data).resolve()),
                 )
                 for material in self.materials

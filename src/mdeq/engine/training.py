@@ -125,7 +125,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
         list(run.records()),
         trainer.learner.judged.eval(),
         examples,
-        {task: names for task, names in trainer.classes.items() if task in material.classes},
+        trainer.classes_of(material),
         trainer.colours,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}, {figures['split']} "
         "split: " + ", ".join(describe(figures)),
