@@ -63,9 +63,9 @@ def train(cwd: Path, run: str, *arguments: object, processes: int = 1) -> Path:
     return cwd / run
 
 
-def state(run: Path) -> dict[str, Any]:
-    """The last checkpoint of a run."""
-    return read_checkpoint(run / "last.ckpt")
+def state(run: Path, file: str = "last.ckpt") -> dict[str, Any]:
+    """The last checkpoint of a run, or the one before."""
+    return read_checkpoint(run / file)
 
 
 def records(run: Path) -> list[dict[str, Any]]:

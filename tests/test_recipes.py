@@ -126,6 +126,12 @@ class TestOverrides:
             recipe.model_config({"classification": ["a"]})
 
 
+def test_class_weights_can_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(recipe_file("camvid").read_text() + "pixels: {class_weights: {pole: 4}}\n")
+    assert read(str(file)).pixels.class_weights == {"pole": 4}
+
+
 def test_an_unknown_recipe_offers_the_nearest() -> None:
     with pytest.raises(ValueError, match="did you mean 'cifar10-small'"):
         recipe_file("cifar10-smal")

@@ -136,6 +136,25 @@ def test_two_processes_end_like_one(folders: tuple[Path, Path], tmp_path: Path) 
         torch.testing.assert_close(second[name], value, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (["--tasks.segmentation", 2], "no task of folder has a weight in tasks"),
+        (["--evaluation.window", "[8, 8]"], "evaluation.window is for runs that segment"),
+    ],
+)
+def test_what_cannot_work_is_said_before_the_work(
+    folders: tuple[Path, Path],
+    tmp_path: Path,
+    wrong: list[object],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("train", "folder", "--output", tmp_path / "run", *options(folders), *wrong) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
 def test_datasets_of_the_same_task_are_refused(folders: tuple[Path, Path]) -> None:
     with pytest.raises(ValueError, match="both have labels for segmentation"):
         open_materials(recipe(folders, dataset={"name": "shapes"}, data=None))
@@ -222,7 +241,7 @@ class TestAuxiliary:
             )
         scale = model.model.features(batch["image"])[1]
         head = model.auxiliary["segmentation_of_scale_1"].classifier
-        of_scale = torch.nn.functional.interpolate(head(scale), (16, 16), mode="bilinear")
+        of_scale = torch.nn.functional.interpolate(head(scale), scale_factor=2, mode="bilinear")
         expected = losses["classification"](logits["classification"], batch["classification"])
         expected = expected + 3 * losses["segmentation"](
             logits["segmentation"], batch["segmentation"]

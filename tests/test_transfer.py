@@ -40,6 +40,12 @@ def test_another_shape_is_an_error_and_changes_nothing() -> None:
     assert all(torch.equal(value, before[name]) for name, value in target.state_dict().items())
 
 
+def test_what_no_shape_shows_has_to_be_the_same_too() -> None:
+    source, target = model("classification"), model("segmentation", upsampling="nearest")
+    with pytest.raises(ValueError, match="has upsampling 'bilinear', this model has 'nearest'"):
+        transfer_backbone(source, target, "it")
+
+
 def test_an_explicit_network_has_no_backbone() -> None:
     network = mdeq.create_model("resnet18_cifar10_small")
     with pytest.raises(ValueError, match="only equilibrium models have a backbone"):
@@ -62,6 +68,7 @@ def test_a_run_begins_with_the_backbone_of_another_and_says_so(
     capsys.readouterr()
     assert call("train", "camvid", "--output", tmp_path / "second", *arguments, *slow) == 0
     assert "tensors of stem and f were loaded; " in capsys.readouterr().out
+    assert state(tmp_path / "second", "previous.ckpt")["progress"]["step"] == 0
     first, second = state(tmp_path / "first")["model"], state(tmp_path / "second")
     for part in ("model", "ema"):
         for name, value in second[part].items():

@@ -1,7 +1,7 @@
 """Things that live in processes of their own, so that measuring one cannot touch another."""
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from multiprocessing import get_context
@@ -20,13 +20,7 @@ class Apart(Generic[T]):
 
     def do(self, work: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """work(thing, ...), done there. Work and results have to be picklable."""
-        try:
-            return self._process.submit(_do, work, args, kwargs).result()
-        except BrokenProcessPool:
-            raise MemoryError(
-                f"the process of {self._name} was killed, most likely for want of memory; "
-                "try a smaller batch or fewer at a time"
-            ) from None
+        return _result(self._name, self._process.submit(_do, work, args, kwargs))
 
 
 @contextmanager
@@ -37,10 +31,21 @@ def apart(makers: Mapping[str, Callable[[], T]]) -> Iterator[dict[str, Apart[T]]
             name: processes.enter_context(ProcessPoolExecutor(1, get_context("spawn")))
             for name in makers
         }
-        made = [pools[name].submit(_make, make) for name, make in makers.items()]  # side by side
-        for each in made:
-            each.result()
+        # All are begun before the first is waited for.
+        made = {name: pools[name].submit(_make, make) for name, make in makers.items()}
+        for name, each in made.items():
+            _result(name, each)
         yield {name: Apart(name, pool) for name, pool in pools.items()}
+
+
+def _result(name: str, future: Future[R]) -> R:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise OSError(
+            f"the process of {name} was killed, most likely for want of memory; "
+            "try a smaller batch, or fewer models at a time"
+        ) from None
 
 
 _thing: Any = None  # of this process

@@ -39,23 +39,28 @@ class StepResult:
 def compare_steps(
     contestants: Mapping[str, Apart[Contestant]], *, reference: str, turns: int
 ) -> list[StepResult]:
-    """Measure all in turns."""
-    train = _costs(
-        contestants,
-        Contestant.train_seconds,
-        Contestant.train_bytes,
-        reference=reference,
-        turns=turns,
-        title="training steps",
-    )
-    infer = _costs(
-        contestants,
-        Contestant.infer_seconds,
-        Contestant.infer_bytes,
-        reference=reference,
-        turns=turns,
-        title="inference",
-    )
+    """Measure all in turns; peaks last, since a profiler measures them on CPU."""
+
+    def times(work: Callable[[Contestant], float], title: str) -> dict[str, list[float]]:
+        works = {name: partial(each.do, work) for name, each in contestants.items()}
+        return interleaved(works, turns=turns, title=title)
+
+    def costs(times: dict[str, list[float]], peak: Callable[[Contestant], int]) -> dict[str, Cost]:
+        peaks = {name: each.do(peak) for name, each in contestants.items()}
+        return {
+            name: Cost(
+                seconds=Spread.of(times[name]),
+                seconds_ratio=ratios(times[name], times[reference]),
+                bytes=peaks[name],
+                bytes_ratio=peaks[name] / peaks[reference],
+            )
+            for name in contestants
+        }
+
+    train_times = times(Contestant.train_seconds, "training steps")
+    infer_times = times(Contestant.infer_seconds, "inference")
+    train = costs(train_times, Contestant.train_bytes)
+    infer = costs(infer_times, Contestant.infer_bytes)
     return [
         StepResult(
             name=name,
@@ -65,29 +70,3 @@ def compare_steps(
         )
         for name, contestant in contestants.items()
     ]
-
-
-def _costs(
-    contestants: Mapping[str, Apart[Contestant]],
-    seconds: Callable[[Contestant], float],
-    peak: Callable[[Contestant], int],
-    *,
-    reference: str,
-    turns: int,
-    title: str,
-) -> dict[str, Cost]:
-    times = interleaved(
-        {name: partial(each.do, seconds) for name, each in contestants.items()},
-        turns=turns,
-        title=title,
-    )
-    peaks = {name: each.do(peak) for name, each in contestants.items()}
-    return {
-        name: Cost(
-            seconds=Spread.of(times[name]),
-            seconds_ratio=ratios(times[name], times[reference]),
-            bytes=peaks[name],
-            bytes_ratio=peaks[name] / peaks[reference],
-        )
-        for name in contestants
-    }

@@ -125,9 +125,9 @@ def _parts(name: str, contestant: Apart[Contestant], turns: int) -> dict[str, An
 
 
 def with_counterparts(names: Sequence[str]) -> list[str]:
-    """The names, each once, with NAME for every torchdeq:NAME."""
+    """The names, each once, and then NAME for every torchdeq:NAME."""
     own = [name.removeprefix(PEER) for name in names if name.startswith(PEER)]
-    return list(dict.fromkeys([*(name for name in own if name not in names), *names]))
+    return list(dict.fromkeys([*names, *own]))
 
 
 def steps_table(results: Sequence[StepResult]) -> str:

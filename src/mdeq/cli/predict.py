@@ -127,6 +127,9 @@ def _line(row: dict[str, Any]) -> str:
             ", ".join(f"{e['class']} {100 * e['probability']:.0f} %" for e in row["classification"])
         )
     if "segmentation" in row:
+        shares = sorted(row["segmentation"]["share"].items(), key=lambda each: -each[1])
+        if "classification" not in row:
+            words.append(", ".join(f"{name} {100 * part:.0f} %" for name, part in shares[:3]))
         words.append(f"-> {row['segmentation']['overlay']}")
     if "residual" in row:
         words.append(f"(residual {row['residual']:.2g} after {row['steps']} evaluations of f)")

@@ -32,7 +32,7 @@ def predict_stream(
     for index, prediction in enumerate(
         tqdm(stream(bundle, files, warm=warm), "frames", len(files), leave=False, disable=None)
     ):
-        seconds, began = time.perf_counter() - began, time.perf_counter()
+        seconds = time.perf_counter() - began
         if truths is not None:
             judge.count(prediction, truths[index])
         _draw(folder / f"{Path(files[index]).stem}.png", prediction, bundle)
@@ -44,6 +44,7 @@ def predict_stream(
                 "seconds": seconds,
             }
         )
+        began = time.perf_counter()
     figures: dict[str, Any] = {"frames": rows, "warm": warm}
     print(f"{len(rows)} frames -> {folder}")
     steps = [row["steps"] for row in rows[1:] if row["steps"] is not None]

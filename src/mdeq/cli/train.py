@@ -121,7 +121,7 @@ def _check_field(path: str, kind: str) -> None:
     trail: list[str] = []
     for name in path.split("."):
         if not is_dataclass(section):
-            if trail[0] not in MAPPINGS:
+            if section is not dict:
                 raise ValueError(f"{'.'.join(trail)} is a single value; it has no {name!r}")
             return
         types = {

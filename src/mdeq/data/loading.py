@@ -167,5 +167,5 @@ def _collate(items: list[Batch | DataError]) -> Batch | DataError:
         batch: Batch = default_collate(items)
     except RuntimeError:
         sizes = sorted({tuple(item["image"].shape[1:]) for item in items})  # type: ignore[index]
-        return DataError(f"images of different sizes in one batch: {sizes[:3]}")
+        return DataError(f"images of different sizes in one batch: {sizes[:3]}; say batch size 1")
     return batch

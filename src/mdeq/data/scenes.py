@@ -123,12 +123,13 @@ class PairedFolders(Scenes):
     def pairs(self, split: Split, folder: Path | None) -> list[tuple[Path, Path]] | None:
         """Images and masks of the same names."""
         description = self._description(folder)
-        root = self.checked_folder(folder, description.images)
+        layout = f"{description.images} and {description.masks}".replace("{split}", "train")
+        root = self.checked_folder(folder, layout)
         stored: Split = "train" if split == "val" and self.holdout else split
-        images = root / description.images.format(split=stored)
+        images = root / description.images.replace("{split}", stored)
         if stored != "train" and not images.is_dir():
             return None
-        found = paired(images, root / description.masks.format(split=stored))
+        found = paired(images, root / description.masks.replace("{split}", stored))
         if self.holdout is None or split == "test":
             return found
         kept = [pair for pair in found if pair[0].name.startswith(self.holdout)]

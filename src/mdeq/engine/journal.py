@@ -8,6 +8,8 @@ from tqdm import tqdm
 
 from mdeq.engine.run import TENSORBOARD, Run
 
+EARLY = 10  # steps, after which the time that a run will take is estimated
+
 
 class Journal:
     """Bars and lines on the terminal, metrics.jsonl, TensorBoard; silent where `run` is None."""
@@ -52,6 +54,9 @@ class Journal:
         shown |= {name: figures[name] for name in ("evaluations", "residual") if name in figures}
         self.bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
         self.bar.update()
+        if step == self._first + EARLY and step < self._total:
+            left = spoken_time(self._pace(step) * (self._total - step))
+            self.say(f"about {left} of training to go, by the first {EARLY} steps")
         if write:
             self.run.append({"step": step, "epoch": self._epoch(step), "train": figures})
             for name, value in figures.items():
@@ -74,8 +79,7 @@ class Journal:
         if mean:
             words.append(f"{mean['images_per_second']:.0f} images/s")
         if self._first < step < self._total:
-            pace = (time.monotonic() - self._began) / (step - self._first)
-            words.append(f"about {spoken_time(pace * (self._total - step))} left")
+            words.append(f"about {spoken_time(self._pace(step) * (self._total - step))} left")
         self.say("  ".join(words))
 
     def close(self) -> None:
@@ -83,6 +87,10 @@ class Journal:
         if self.bar is not None:
             self.bar.close()
             self.board.close()
+
+    def _pace(self, step: int) -> float:
+        """Seconds a step."""
+        return (time.monotonic() - self._began) / (step - self._first)
 
     def _epoch(self, step: int) -> float:
         return round(step / self._steps_per_epoch, 4)

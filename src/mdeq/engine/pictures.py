@@ -92,18 +92,21 @@ def save_summary(
     _draw_losses(loss, records)
     _draw_scores(score, records)
     weight = next(model.parameters())
-    shown = [examples[0, index] for index in spread(len(examples), 8)]
-    pictures = torch.stack([sample["image"] for sample in shown])  # type: ignore[index]
-    images = examples.source.normalise(pictures.to(weight.device), weight.dtype)
+    shown: list[Any] = [examples[0, index] for index in spread(len(examples), 8)]
+    images = [
+        examples.source.normalise(sample["image"][None].to(weight.device), weight.dtype)
+        for sample in shown
+    ]
     if isinstance(model, MDEQ):
-        _draw_convergence(convergence[0], model, images)
-    with torch.no_grad():
-        logits = by_task(model(images), classes)
+        alike = len({image.shape for image in images}) == 1 and images[0].numel() < 3 * 256 * 256
+        _draw_convergence(convergence[0], model, torch.cat(images) if alike else images[0])
     rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)
-    for column, sample in enumerate(shown):
-        _draw_sample(
-            rows[:, column], pictures[column] / 255, sample, logits, column, classes, colours
-        )
+    for column, (sample, image) in enumerate(zip(shown, images, strict=True)):
+        with torch.no_grad():  # one by one: they may be large, and of different sizes
+            logits = by_task(model(image), classes)
+        _draw_sample(rows[:, column], sample, logits, classes, colours)
+    if "segmentation" in classes:
+        rows[1, 0].set_title("predicted mask", fontsize=10)
     if "segmentation" in classes:
         handles = patches(classes["segmentation"], colours, range(20))
         below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
@@ -167,26 +170,23 @@ def _draw_convergence(axes: Any, model: MDEQ, images: Tensor) -> None:
 
 def _draw_sample(
     column: Any,
-    picture: Tensor,
     sample: Any,
     logits: dict[str, Tensor],
-    index: int,
     classes: dict[str, list[str]],
     colours: Sequence[Colour | None],
 ) -> None:
-    first = column[0]
+    first, picture = column[0], sample["image"] / 255
     first.imshow(picture.permute(1, 2, 0).cpu().numpy())
     if "classification" in classes:
         names = classes["classification"]
-        predicted = int(logits["classification"][index].argmax())
+        predicted = int(logits["classification"][0].argmax())
         right = predicted == int(sample["classification"])
         truth = "" if right else f"\nis {names[int(sample['classification'])]}"
         first.set_title(
             names[predicted] + truth, fontsize=10, color="black" if right else "tab:red"
         )
     if "segmentation" in classes:
-        column[1].imshow(overlay(picture, logits["segmentation"][index].argmax(dim=0), colours))
-        column[1].set_title("predicted mask" if index == 0 else "", fontsize=10)
+        column[1].imshow(overlay(picture, logits["segmentation"][0].argmax(dim=0), colours))
     for axes in column:
         axes.set_axis_off()
 

@@ -296,6 +296,7 @@ class Recipe:
             dataset={"name": self.dataset["name"], **asdict(self.source)},
             tasks={task: self.tasks.get(task, 1.0) for task in self.tasks or classes},
             data=None if self.data is None else str(Path(self.data).resolve()),
+            init=None if self.init is None else str(Path(self.init).resolve()),
             second=self._resolved_second(),
         )
 

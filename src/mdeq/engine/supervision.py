@@ -44,7 +44,8 @@ class Supervised(nn.Module):
         output = self.model(images, tasks=tasks, on_equilibrium=look, **how)
         size = images.shape[2:]
         auxiliary = {
-            name: head(found[0].scales[head.scale], size)
+            # Not cropped, as for the segmentation head: else the pixels of scales do not align.
+            name: head(found[0].z[head.scale], size)
             for name, head in self.auxiliary.items()
             if isinstance(head, ScaleHead) and head.task in tasks
         }
@@ -59,9 +60,10 @@ def auxiliary_name(task: str, scale: int) -> str:
 class ScaleHead(nn.Module):
     """One scale, linearly: the class of an image from its mean, that of a pixel from the pixel."""
 
-    def __init__(self, channels: int, classes: int, task: str, scale: int) -> None:
+    def __init__(self, channels: int, classes: int, task: str, scale: int, stride: int) -> None:
         super().__init__()
         self.task, self.scale = task, scale
+        self.stride = stride  # pixels of the image to one of the scale
         self.classifier = nn.Conv2d(channels, classes, 1)
 
     def forward(self, z: Tensor, size: tuple[int, int]) -> Tensor:
@@ -69,7 +71,8 @@ class ScaleHead(nn.Module):
         if self.task == "classification":
             logits: Tensor = self.classifier(z.mean(dim=(2, 3), keepdim=True))[:, :, 0, 0]
             return logits
-        return interpolate(self.classifier(z), size, mode="bilinear")
+        logits = interpolate(self.classifier(z), scale_factor=float(self.stride), mode="bilinear")
+        return logits[:, :, : size[0], : size[1]]
 
 
 def _head(model: Model, task: str, scale: int) -> ScaleHead:
@@ -82,4 +85,5 @@ def _head(model: Model, task: str, scale: int) -> ScaleHead:
         raise ValueError(
             f"auxiliary.{task} names scale {scale}; expected 0 (the finest) to {len(channels) - 1}"
         )
-    return ScaleHead(channels[scale], model.config.tasks[task], task, scale)
+    stride = 1 << (model.config.downsamplings + scale)
+    return ScaleHead(channels[scale], model.config.tasks[task], task, scale, stride)

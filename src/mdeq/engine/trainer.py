@@ -67,6 +67,16 @@ class Trainer:
         self.colours = next((m.colours for m in self.materials if m.colours), [])
         self.recipe = recipe = recipe.resolved(config, self.classes)
         self._check_batches()
+        for material in self.materials:
+            if not self.classes_of(material):
+                raise ValueError(
+                    f"no task of {material.section['name']} has a weight in tasks, so it would not "
+                    f"be learnt from; say --tasks.{next(iter(material.classes))} 1"
+                )
+        if recipe.evaluation.window and list(self.classes) != ["segmentation"]:
+            raise ValueError(
+                "evaluation.window is for runs that segment and nothing else; leave it out"
+            )
         first = self.materials[0]
         self.steps_per_epoch = len(self.materials) * first.steps_per_epoch
         self.total = in_steps(recipe.length, self.steps_per_epoch)
@@ -143,7 +153,7 @@ class Trainer:
             if self._step(stream, interruption):
                 self._interrupt(interruption)
             if time.monotonic() - saved > 60 * self.recipe.save_minutes:
-                self._save()
+                self.save()
                 saved = time.monotonic()
 
     def _batches(self) -> Generator[tuple[Material, Batch]]:
@@ -161,7 +171,9 @@ class Trainer:
         began = time.perf_counter()
         material, batch = next(stream)
         loaded = time.perf_counter()
-        logged = (step + 1) % LOG_EVERY == 0 or step + 1 == self.total
+        # Of several datasets each in turn, so that all are seen.
+        turn = step // len(self.materials) + 1
+        logged = turn % LOG_EVERY == 0 or step + 1 == self.total
         observed = self.learner.look(step, batch, material.source, track_scales=logged)
         figures, broken, stop = observed.reduced(self.accelerator, interruption.signal > 0)
         if self.watch.diverged(observed, figures.get("residual", 0.0), broken=broken):
@@ -247,7 +259,7 @@ class Trainer:
             bundle.save(self.run.file(LAST))
             if better:
                 bundle.save(self.run.file(BEST))
-        self._save()
+        self.save()
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -258,13 +270,14 @@ class Trainer:
             "images": [len(material.examples["train"]) for material in self.materials],
         }
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Write a checkpoint."""
         if self.run is not None:
             save_checkpoint(self.run.folder, self._state())
 
     def _interrupt(self, interruption: Interruption) -> NoReturn:
         """Save, and say how to go on."""
-        self._save()
+        self.save()
         self.accelerator.wait_for_everyone()
         folder = self.run.folder if self.run is not None else "RUN"
         raise InterruptedRun(

@@ -32,6 +32,7 @@ def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[s
         run.write(RECIPE, trainer.recipe.to_yaml())
         trainer.enter(run)
     if transfer is not None:
+        trainer.save()  # so that a run that is killed early goes on from there too
         trainer.journal.say(f"from {recipe.init}: {transfer}")
     return _complete(trainer)
 
@@ -118,6 +119,8 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     """The table, the picture, a few images to try, and what to type next."""
     from mdeq.engine.pictures import save_summary  # matplotlib is slow to import
 
+    print()
+    print(figures_table(figures, trainer.classes), flush=True)
     material = trainer.materials[0]
     examples = material.examples[material.last_split()]
     save_summary(
@@ -134,8 +137,6 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
     for index in range(min(4, len(examples))):
         image = examples[0, index]["image"]  # type: ignore[index]
         write_image(run.file(SAMPLES) / f"{index}.png", image)
-    print()
-    print(figures_table(figures, trainer.classes))
     print()
     for what, name in (
         ("picture", SUMMARY),

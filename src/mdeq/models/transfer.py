@@ -34,6 +34,13 @@ def transfer_backbone(source: nn.Module, target: nn.Module, name: str) -> Transf
     """Load stem and f of one model into another of the same architecture, or change nothing."""
     if not isinstance(source, MDEQ) or not isinstance(target, MDEQ):
         raise ValueError("only equilibrium models have a backbone to transfer; leave init out")
+    for field in ("groups", "post_groups", "upsampling", "downsamplings"):  # no shape shows these
+        theirs, own = getattr(source.config, field), getattr(target.config, field)
+        if theirs != own:
+            raise ValueError(
+                f"the backbone of {name} has {field} {theirs!r}, this model has {own!r}; expected "
+                f"the same architecture: say --model.{field} {theirs}"
+            )
     backbone = nn.ModuleDict({"stem": target.stem, "f": target.f})
     state = source.state_dict()
     loaded = [key for key in state if not key.startswith("heads.")]
