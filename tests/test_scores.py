@@ -8,7 +8,8 @@ from torch import Tensor
 
 from mdeq.data import IGNORED
 from mdeq.engine.losses import pixel_loss, task_loss, training_losses
-from mdeq.engine.recipe import PixelsConfig, Recipe
+from mdeq.engine.recipe import Recipe
+from mdeq.engine.sections import PixelsConfig
 from mdeq.engine.tasks import Scores, batch_accuracy, by_task, headline
 from mdeq.solvers import Solution
 

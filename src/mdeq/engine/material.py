@@ -20,7 +20,8 @@ from mdeq.data import (
     create_source,
     open_split,
 )
-from mdeq.engine.recipe import Recipe, SecondConfig
+from mdeq.engine.recipe import Recipe
+from mdeq.engine.sections import SecondConfig
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -6,7 +6,7 @@ from timm.scheduler.cosine_lr import CosineLRScheduler
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
-from mdeq.engine.recipe import OptimiserConfig
+from mdeq.engine.sections import OptimiserConfig
 
 
 def create_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimizer:
