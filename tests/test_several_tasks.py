@@ -1,6 +1,7 @@
 """Several tasks at once: on data that have several labels, and on two datasets in alternation."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import ClassVar
 
@@ -114,13 +115,49 @@ def test_a_run_trains_evaluates_and_predicts_for_both(
     trained = json.loads(figures.read_text())
     assert {"classification", "segmentation", "equilibrium"} <= trained.keys()
     assert trained["examples"] == 12 + 3
-    assert call("evaluate", run, "--split", "val", "--batch-size", 5, "--json", figures) == 0
-    again = json.loads(figures.read_text())
-    assert again["classification"] == trained["classification"]
-    assert again["segmentation"]["confusion"] == trained["segmentation"]["confusion"]
+    moved = tmp_path / "moved"
+    for data, name in zip(folders, ("labels", "masks"), strict=True):
+        shutil.copytree(data, moved / name)
+    places = ["--data", moved / "labels", "--second-data", moved / "masks"]
+    for more in ([], ["--split", "val", "--batch-size", 5], places, ["--window", "[24, 32]"]):
+        assert call("evaluate", run, *more, "--json", figures) == 0
+        again = json.loads(figures.read_text())
+        assert again["split"] == "val"
+        assert again["classification"] == trained["classification"]
+        assert again["segmentation"]["confusion"] == trained["segmentation"]["confusion"]
+    drawn = ["--window", "[16, 16]", "--pictures", tmp_path / "pictures"]
+    assert call("evaluate", run, *drawn) == 0
+    assert (tmp_path / "pictures" / "0000.png").is_file()
     found = predict(open_bundle(str(run)), next((folders[1] / "val").iterdir()))
     assert found.probabilities is not None
     assert found.mask is not None
+
+
+def test_a_run_of_two_datasets_goes_on_exactly_elsewhere(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    for name in ("whole", "half"):
+        assert call("train", "folder", "--output", tmp_path / name, *options(folders)) == 0
+    (tmp_path / "half" / "last.ckpt").unlink()  # the one before is of step 4
+    moved = tmp_path / "moved"
+    shutil.copytree(folders[1], moved)
+    assert call("train", "--resume", tmp_path / "half", "--second.data", moved) == 0
+    assert_same_weights(tmp_path / "whole", tmp_path / "half")
+
+
+def test_the_best_weights_are_not_chosen_on_a_test_split(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    labels = tmp_path / "labels"
+    shutil.copytree(folders[0], labels)
+    (labels / "val").rename(labels / "test")
+    run = tmp_path / "run"
+    assert call("train", "folder", "--output", run, *options((labels, folders[1]))) == 0
+    seen = [record["val"] for record in records(run) if "val" in record]
+    assert seen
+    assert all("segmentation" in figures and "classification" not in figures for figures in seen)
+    assert call("evaluate", run, "--json", tmp_path / "figures.json") == 0
+    assert json.loads((tmp_path / "figures.json").read_text())["split"] == "test and val"
 
 
 def test_two_processes_end_like_one(folders: tuple[Path, Path], tmp_path: Path) -> None:
@@ -140,7 +177,7 @@ def test_two_processes_end_like_one(folders: tuple[Path, Path], tmp_path: Path) 
     ("wrong", "message"),
     [
         (["--tasks.segmentation", 2], "no task of folder has a weight in tasks"),
-        (["--evaluation.window", "[8, 8]"], "evaluation.window is for runs that segment"),
+        (["--second.batch_size", 9], "second.batch_size is 9, but there are 5 images"),
     ],
 )
 def test_what_cannot_work_is_said_before_the_work(
@@ -164,6 +201,7 @@ def test_datasets_of_the_same_task_are_refused(folders: tuple[Path, Path]) -> No
     ("second", "message"),
     [
         ({"data": "x"}, "second names no dataset; say --second.dataset.name"),
+        ({"dataset": None}, "second names no dataset; say --second.dataset.name"),
         ({"dataset": {"name": "camvid"}, "batch": 3}, "did you mean 'batch_size'"),
         ({"dataset": {"name": "camvit"}}, "did you mean 'camvid'"),
         ({"dataset": {"name": "camvid"}, "batch_size": 0}, "second.batch_size is 0"),
@@ -177,12 +215,13 @@ def test_a_wrong_second_is_named(second: dict[str, object], message: str) -> Non
 def test_figures_together_weigh_every_image_alike() -> None:
     whole = together(
         [
-            {"loss": 1.0, "examples": 3, "seconds": 1.0, "classification": {"top1": 0.5},
-             "equilibrium": {"residual": 0.1}},
-            {"loss": 2.0, "examples": 1, "seconds": 1.0, "segmentation": {"miou": 0.2},
-             "equilibrium": {"residual": 0.5}},
+            {"split": "test", "loss": 1.0, "examples": 3, "seconds": 1.0,
+             "classification": {"top1": 0.5}, "equilibrium": {"residual": 0.1}},
+            {"split": "val", "loss": 2.0, "examples": 1, "seconds": 1.0,
+             "segmentation": {"miou": 0.2}, "equilibrium": {"residual": 0.5}},
         ]
     )  # fmt: skip
+    assert whole["split"] == "test and val"
     assert whole["loss"] == 3
     assert whole["examples"] == 4
     assert whole["equilibrium"]["residual"] == pytest.approx(0.2)

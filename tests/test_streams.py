@@ -1,6 +1,8 @@
 """Frames of a video: each solve starts where the one before ended."""
 
 import json
+import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -46,14 +48,47 @@ def test_a_frame_of_another_size_starts_cold(run: Path, tmp_path: Path) -> None:
     assert second.mask.shape == sizes[1]
 
 
-def test_the_command_reports_steps_and_miou(run: Path, tmp_path: Path) -> None:
+def test_the_command_reports_steps_and_miou_warm_and_cold(run: Path, tmp_path: Path) -> None:
     data, figures = run.parent / "data", tmp_path / "figures.json"
-    arguments = ["--stream", data / "val", "--masks", data / "valannot", "--json", figures]
-    assert call("predict", run, *arguments, "--output", tmp_path / "frames", "--cold", "true") == 0
-    found = json.loads(figures.read_text())
-    assert len(found["frames"]) == len(list((tmp_path / "frames").iterdir())) == 4
-    assert found["mean_steps"] == 3
-    assert set(found["segmentation"]["iou"]) == set(open_bundle(str(run)).classes["segmentation"])
+    still = tmp_path / "still"  # one picture, four times
+    still.mkdir()
+    picture, mask = (sorted((data / name).iterdir())[0] for name in ("val", "valannot"))
+    for k in range(4):
+        shutil.copy(picture, still / f"{k}{picture.suffix}")
+        shutil.copy(mask, tmp_path / f"{k}.png")
+    bundle = open_bundle(str(run))
+    contract(bundle.model)
+    bundle.save(tmp_path / "model")
+    solver = ["--solver.tol", "1e-4", "--solver.max_steps", 60]
+    steps, scores = [], []
+    for cold in ("false", "true"):
+        arguments = ["--stream", still, "--masks", tmp_path, "--json", figures, "--cold", cold]
+        frames = tmp_path / cold
+        arguments += [*solver, "--output", frames]
+        assert call("predict", tmp_path / "model", *arguments) == 0
+        found = json.loads(figures.read_text())
+        assert len(found["frames"]) == len(list(frames.iterdir())) == 4
+        steps.append(found["mean_steps"])
+        scores.append(found["segmentation"]["iou"])
+    assert steps[0] < steps[1] / 2
+    assert scores[0] == scores[1]
+    assert set(scores[0]) == set(bundle.classes["segmentation"])
+
+
+def test_a_broken_frame_does_not_spoil_those_after_it(run: Path) -> None:
+    bundle = open_bundle(str(run))
+    frames = [str(file) for file in sorted((run.parent / "data/val").iterdir())[:3]]
+    found = []
+    for index, prediction in enumerate(stream(bundle, frames)):
+        found.append(prediction)
+        weight = bundle.model.stem.conv1.weight.data
+        if index == 0:
+            kept = weight.clone()
+            weight.fill_(float("nan"))
+        elif index == 1:
+            weight.copy_(kept)
+    finite = [math.isfinite(prediction.residual) for prediction in found]
+    assert finite == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -63,6 +98,7 @@ def test_the_command_reports_steps_and_miou(run: Path, tmp_path: Path) -> None:
         (["x.png", "--stream", "y"], "expected images, or --stream FRAMES"),
         (["x.png", "--cold", "true"], "--masks and --cold are for --stream"),
         (["--stream", "DATA/val", "--masks", "DATA/trainannot"], "has no mask; expected"),
+        (["--stream", "DATA/val", "--masks", "DATA/none"], "there is no folder"),
     ],
 )
 def test_mistakes(

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mdeq.cli.options import (
+    MODEL_HELP,
     check_json,
     create_folder,
     create_parser,
@@ -14,6 +15,7 @@ from mdeq.cli.options import (
 )
 from mdeq.data import SPLITS, Examples
 from mdeq.engine import Bundle, create_accelerator, evaluate, figures_table, open_bundle, together
+from mdeq.engine.windows import Window
 from mdeq.models import MDEQ
 
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -24,15 +26,20 @@ def main(arguments: list[str]) -> int:
     """Run the command."""
     arguments, overrides = split_overrides(arguments, ("solver",))
     parser = create_parser("evaluate", DESCRIPTION)
-    parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
+    parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument(
         "--data",
         type=str,
         metavar="DIR",
         help="Where the data are; default: where training found them",
     )
-    parser.add_argument("--split", choices=SPLITS, default="test", help="What to measure on")
-    parser.add_argument("--batch-size", type=int, default=100, help="Images at once")
+    parser.add_argument(
+        "--second-data", type=str, metavar="DIR", help="Where the data of a second dataset are"
+    )
+    parser.add_argument(
+        "--split", choices=SPLITS, help="What to measure on; default: test, or else val"
+    )
+    parser.add_argument("--batch-size", type=int, help="Images at once; default: as in training")
     parser.add_argument("--workers", type=int, default=0, help="Processes that load data")
     parser.add_argument(
         "--window",
@@ -49,15 +56,25 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
     options = parse(parser, arguments)
     check_json(options.json)
-    if options.batch_size < 1:
+    if options.batch_size is not None and options.batch_size < 1:
         raise ValueError(f"--batch-size is {options.batch_size}; expected at least 1")
     if options.window is not None and (len(options.window) != 2 or min(options.window) < 1):
         raise ValueError(f"--window is {options.window}; expected height and width: [512, 1024]")
     bundle = open_bundle(options.model)
     if options.pictures is not None and "segmentation" not in bundle.classes:
         raise ValueError("--pictures is for models that segment; leave it out")
-    found = [bundle.parts[0].examples(options.split, options.data)]
-    found += [part.examples(options.split) for part in bundle.parts[1:]]
+    if options.second_data is not None and len(bundle.parts) < 2:
+        raise ValueError("--second-data is for models of two datasets; leave it out")
+    found = [
+        part.examples(options.split, data)
+        for part, data in zip(bundle.parts, (options.data, options.second_data), strict=False)
+    ]
+    windows = [
+        options.window or part.window if list(part.classes) == ["segmentation"] else None
+        for part in bundle.parts
+    ]
+    if options.window is not None and not any(windows):
+        raise ValueError("--window is for data that have masks and nothing else; leave it out")
     accelerator = create_accelerator()
     model = bundle.model.to(accelerator.device)
     if isinstance(model, MDEQ):
@@ -70,32 +87,38 @@ def main(arguments: list[str]) -> int:
             examples,
             part.classes,
             accelerator=accelerator,
-            batch_size=options.batch_size,
+            batch_size=options.batch_size or part.batch_size,
             weights=bundle.tasks,
             workers=options.workers,
-            window=options.window,
-            name=options.split,
+            window=window,
         )
-        for part, examples in zip(bundle.parts, found, strict=True)
+        for part, examples, window in zip(bundle.parts, found, windows, strict=True)
     ]
     figures = together([part for part in parts if part is not None])
     figures["parameters"] = sum(p.numel() for p in model.parameters())
-    figures["split"] = options.split
     if accelerator.is_main_process:
         print(figures_table(figures, bundle.classes))
         if options.pictures is not None:
             index = list(bundle.parts).index(bundle.part("segmentation"))
-            _draw(options.pictures, bundle, found[index], figures)
+            _draw(options.pictures, bundle, found[index], figures, windows[index])
         write_json(options.json, figures)
     accelerator.wait_for_everyone()
     accelerator.end_training()
     return 0
 
 
-def _draw(folder: str, bundle: Bundle, examples: Examples, figures: dict[str, Any]) -> None:
+def _draw(
+    folder: str,
+    bundle: Bundle,
+    examples: Examples,
+    figures: dict[str, Any],
+    window: Window | None,
+) -> None:
     from mdeq.engine.pictures import save_pictures  # matplotlib is slow to import
 
     names = bundle.classes["segmentation"]
     create_folder(Path(folder))
-    save_pictures(Path(folder), bundle.model, examples, figures, names, bundle.colours)
+    save_pictures(
+        Path(folder), bundle.model, examples, figures, names, bundle.colours, window=window
+    )
     print(f"pictures are in {folder}")

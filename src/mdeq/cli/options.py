@@ -11,9 +11,13 @@ import yaml
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from mdeq.engine import read_yaml
+from mdeq.models import SHIPPED
 from mdeq.solvers import unknown
 
 Override = tuple[tuple[str, ...], Any]  # the path to a field, and its value
+
+
+MODEL_HELP = f"The folder of a run or of a model; or shipped weights: {', '.join(SHIPPED)}"
 
 
 def create_parser(command: str, description: str, usage: str | None = None) -> ArgumentParser:

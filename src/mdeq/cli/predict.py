@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from mdeq.cli.options import (
+    MODEL_HELP,
     check_json,
     create_folder,
     create_parser,
@@ -29,7 +30,7 @@ def main(arguments: list[str]) -> int:
     """Run the command."""
     arguments, overrides = split_overrides(arguments, ("solver",))
     parser = create_parser("predict", DESCRIPTION, USAGE)
-    parser.add_argument("model", help="The folder of a run, or of a model such as RUN/best")
+    parser.add_argument("model", help=MODEL_HELP)
     parser.add_argument("images", nargs="*", default=[], help="Image files, or folders of them")
     parser.add_argument(
         "--stream",

@@ -12,7 +12,7 @@ from torchmetrics.classification import MulticlassConfusionMatrix
 from tqdm import tqdm
 
 from mdeq.cli.options import create_folder
-from mdeq.data import IGNORED, DataError, Scenes, read_mask
+from mdeq.data import IGNORED, SUFFIXES, DataError, Scenes, read_mask
 from mdeq.engine import Bundle, Prediction, stream
 from mdeq.engine.pictures import overlay
 from mdeq.engine.tasks import segmentation_figures
@@ -89,11 +89,13 @@ class Judge:
 
 
 def _truths(files: Sequence[str], masks: Path) -> list[Path]:
-    truths = [masks / f"{Path(file).stem}.png" for file in files]
-    for frame, truth in zip(files, truths, strict=True):
-        if not truth.is_file():
-            raise DataError(f"the frame {frame} has no mask; expected {truth}")
-    return truths
+    if not masks.is_dir():
+        raise DataError(f"there is no folder {masks}; expected masks, named like their frames")
+    named = {file.stem: file for file in masks.iterdir() if file.suffix.lower() in SUFFIXES}
+    for frame in files:
+        if Path(frame).stem not in named:
+            raise DataError(f"the frame {frame} has no mask; expected {masks / Path(frame).stem}.*")
+    return [named[Path(frame).stem] for frame in files]
 
 
 def _draw(file: Path, prediction: Prediction, bundle: Bundle) -> None:

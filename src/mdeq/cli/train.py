@@ -31,6 +31,7 @@ from mdeq.engine import (
 from mdeq.solvers import unknown
 
 DEFAULT = "shapes"
+MOVABLE = ("--resume", "--data", "--second.data", "--json")
 MAPPINGS = ("model", "dataset", "second", "tasks", "auxiliary")
 
 USAGE = """mdeq train [RECIPE] [--data DIR] [--FIELD VALUE ...]
@@ -54,7 +55,8 @@ def main(arguments: list[str]) -> int:
     try:
         if options.resume is not None:
             _check_alone(arguments, options.recipe)
-            figures = resume_run(options.resume, data=options.data)
+            second = overridden({}, overrides).get("second", {})
+            figures = resume_run(options.resume, data=options.data, second_data=second.get("data"))
         else:
             name = DEFAULT if options.recipe is None else options.recipe
             recipe = read_recipe(parser, name, typed, overrides)
@@ -160,5 +162,5 @@ def _check_alone(arguments: list[str], recipe: str | None) -> None:
         raise ValueError(f"{recipe!r} cannot be given with --resume, which has a recipe of its own")
     for argument in arguments:
         name = argument.split("=")[0]
-        if name.startswith("--") and name not in ("--resume", "--data", "--json"):
+        if name.startswith("--") and name not in MOVABLE:
             raise ValueError(f"{name} cannot be given with --resume, which continues exactly")

@@ -24,14 +24,16 @@ Batch = dict[str, Any]  # "image", "id" and the target of every task, stacked
 
 
 class Examples(Dataset[Batch | DataError]):
-    """Samples, varied and brought to size, under keys (epoch, index).
+    """Samples of a split, varied and brought to size, under keys (epoch, index).
 
     A sample that cannot be read is returned as the error: raised in a worker, it would reach
     the user wrapped in the worker's traceback.
     """
 
-    def __init__(self, source: Source, samples: Samples, *, training: bool, seed: int) -> None:
-        self.source, self.samples, self.seed = source, samples, seed
+    def __init__(
+        self, source: Source, samples: Samples, split: Split, *, training: bool, seed: int
+    ) -> None:
+        self.source, self.samples, self.split, self.seed = source, samples, split, seed
         transforms = source.transforms(training=training)
         self.transform = v2.Compose(transforms) if transforms else None
 
@@ -63,7 +65,7 @@ def open_split(
     samples = source.samples(split, None if folder is None else Path(folder))
     if samples is None:
         return None
-    return Examples(source, samples, training=training, seed=seed)
+    return Examples(source, samples, split, training=training, seed=seed)
 
 
 class Order(Sampler[list[Key]]):

@@ -221,6 +221,13 @@ class Description:
                 for code in ignore
             ),
         )
+        for codes in ((*coding.numbers, *coding.ignored), (*coding.colours, *coding.ignored)):
+            twice = next((code for code in codes if codes.count(code) > 1), None)
+            if twice is not None:
+                raise DataError(
+                    f"{source}: {twice} stands twice among the classes and what is ignored; "
+                    "expected a number and a colour of its own for each"
+                )
         return cls(coding=coding, **folders)
 
 

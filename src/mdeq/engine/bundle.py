@@ -17,7 +17,8 @@ from safetensors import SafetensorError
 from mdeq.data import Colour, Examples, Source, Split, create_source, open_split
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
-from mdeq.models import Model, load
+from mdeq.engine.windows import Window
+from mdeq.models import SHIPPED, Model, load, shipped_folder
 
 DATA = "data.json"
 LAST = "last"
@@ -32,26 +33,34 @@ class Part:
         dataset: The `dataset` section of the recipe.
         classes: Names of the classes of every task that it was used for.
         data: The folder that it was in, if any.
+        batch_size: Images at once in evaluation.
+        window: Height and width of the parts that they were segmented in, if any.
     """
 
     dataset: Mapping[str, Any]
     classes: Mapping[str, list[str]]
     data: str | None = None
+    batch_size: int = 100
+    window: Window | None = None
 
     @property
     def source(self) -> Source:
         """The dataset."""
         return create_source(**self.dataset)
 
-    def examples(self, split: Split, data: str | None = None) -> Examples:
-        """A split of it, at another place if `data` says so, of the same classes."""
+    def examples(self, split: Split | None, data: str | None = None) -> Examples:
+        """A split of it, by default the last that there is: test, or else val.
+
+        It is read from another place if `data` says so, and has the same classes.
+        """
         folder = data or self.data
         found = self.source.classes(None if folder is None else Path(folder))
         check_classes(self.classes, found, "the model was trained on")
-        examples = open_split(self.source, split, folder)
-        if examples is None:
-            raise ValueError(f"these data have no {split} split; choose another --split")
-        return examples
+        for wanted in ("test", "val") if split is None else (split,):
+            examples = open_split(self.source, wanted, folder)
+            if examples is not None:
+                return examples
+        raise ValueError(f"these data have no {split or 'test'} split; choose another --split")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +126,14 @@ def _some(names: Sequence[str]) -> str:
 
 
 def model_folder(name: str) -> Path:
-    """The folder of a model: that of a run's last weights, or the one that was named."""
-    folder = Path(name)
+    """The folder of a model: one of the package's by name, a run's last weights, or the folder."""
+    folder = shipped_folder(name) if name in SHIPPED else Path(name)
     if (folder / LAST).is_dir():
         folder = folder / LAST
     if not folder.is_dir():
         raise ValueError(
             f"there is no run or model {name}; expected the folder of a run, such as one that "
-            "`mdeq train` wrote into runs/"
+            f"`mdeq train` wrote into runs/, or trained weights by name: {', '.join(SHIPPED)}"
         )
     return folder
 

@@ -33,22 +33,26 @@ class Watch:
 
 
 def describe_divergence(
-    step: int, figures: dict[str, float], ids: list[int], residuals: list[float]
+    step: int, figures: dict[str, float], ids: list[int], residuals: list[float], *, of: str
 ) -> str:
-    """What is known of a step that diverged; an explicit network has no residuals."""
+    """What is known of a step that diverged; an explicit network has no residuals.
+
+    The ids are those of training samples `of` a dataset.
+    """
     known = (
         f"training diverged at step {step}: loss {figures['loss']:.3g}, gradient "
         f"{figures['gradient']:.3g}"
     )
     if not residuals:
         listed = ", ".join(map(str, ids[:8]))
-        return f"{known}. Training samples of this batch: {listed}{', ...' if ids[8:] else ''}."
+        more = ", ..." if ids[8:] else ""
+        return f"{known}. Training samples of {of} in this batch: {listed}{more}."
     worst = sorted(
         zip(residuals, ids, strict=True), key=lambda pair: (not math.isnan(pair[0]), -pair[0])
     )
     listed = ", ".join(f"{number} ({residual:.2g})" for residual, number in worst[:8])
     return (
-        f"{known}, residual of f {figures['residual']:.3g}. Training samples of "
+        f"{known}, residual of f {figures['residual']:.3g}. Training samples of {of} in "
         f"this batch, with the residual of each, worst first: {listed}"
         f"{', ...' if len(worst) > 8 else ''}."
     )

@@ -29,7 +29,6 @@ def evaluate(
     weights: Mapping[str, float] | None = None,
     precision: str = "float32",
     window: Window | None = None,
-    name: str = "evaluate",
     stopped: Callable[[], bool] = lambda: False,
 ) -> dict[str, Any] | None:
     """The figures of every task, each example counted once among all processes.
@@ -58,7 +57,7 @@ def evaluate(
     hidden = None if accelerator.is_main_process else True  # None: where there is no terminal
     with (
         closing(batches(examples, order, workers=workers)) as stream,
-        tqdm(stream, name, len(order), leave=False, disable=hidden) as bar,
+        tqdm(stream, examples.split, len(order), leave=False, disable=hidden) as bar,
     ):
         for batch in bar:
             if stopped():
@@ -75,7 +74,12 @@ def evaluate(
     model.train(was_training)
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None
-    return {**scores.compute(), "examples": len(examples), "seconds": time.perf_counter() - began}
+    return {
+        **scores.compute(),
+        "split": examples.split,
+        "examples": len(examples),
+        "seconds": time.perf_counter() - began,
+    }
 
 
 def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -83,6 +87,7 @@ def together(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     whole: dict[str, Any] = {}
     for figures in parts:
         whole |= figures
+    whole["split"] = " and ".join(dict.fromkeys(figures["split"] for figures in parts))
     for name in ("loss", "examples", "seconds"):
         whole[name] = sum(figures[name] for figures in parts)
     if "equilibrium" in whole:

@@ -32,6 +32,7 @@ class Material:
         section: The `dataset` of the recipe.
         data: The folder that it is read from.
         batch_size: Images in one step on it.
+        evaluation_batch_size: Images at once in evaluation.
         classes: Names of the classes of every task that it has labels for.
         colours: Of the classes of a pixel.
         examples: By split.
@@ -40,13 +41,20 @@ class Material:
     section: Mapping[str, Any]
     data: str | None
     batch_size: int
+    evaluation_batch_size: int
     classes: Mapping[str, list[str]]
     colours: Sequence[Colour | None]
     examples: dict[Split, Examples]
 
     @classmethod
     def open(
-        cls, section: Mapping[str, Any], data: str | None, *, batch_size: int, seed: int
+        cls,
+        section: Mapping[str, Any],
+        data: str | None,
+        *,
+        batch_size: int,
+        evaluation_batch_size: int,
+        seed: int,
     ) -> Self:
         """Find the splits that there are."""
         source, folder = create_source(**section), Path(data) if data else None
@@ -58,10 +66,16 @@ class Material:
             section=section,
             data=data,
             batch_size=batch_size,
+            evaluation_batch_size=evaluation_batch_size,
             classes=source.classes(folder),
             colours=source.colours(folder),
             examples={split: found for split, found in opened.items() if found is not None},
         )
+
+    @property
+    def name(self) -> str:
+        """Of the dataset."""
+        return str(self.section["name"])
 
     @property
     def source(self) -> Source:
@@ -85,13 +99,23 @@ class Material:
 def open_materials(recipe: Recipe) -> list[Material]:
     """The datasets of a recipe: one, or two of different tasks."""
     materials = [
-        Material.open(recipe.dataset, recipe.data, batch_size=recipe.batch_size, seed=recipe.seed)
+        Material.open(
+            recipe.dataset,
+            recipe.data,
+            batch_size=recipe.batch_size,
+            evaluation_batch_size=recipe.evaluation.batch_size,
+            seed=recipe.seed,
+        )
     ]
     if recipe.second:
         second = SecondConfig(**recipe.second)
         materials.append(
             Material.open(
-                second.dataset, second.data, batch_size=second.batch_size, seed=recipe.seed
+                second.dataset,
+                second.data,
+                batch_size=second.batch_size,
+                evaluation_batch_size=second.batch_size,
+                seed=recipe.seed,
             )
         )
         both = sorted(materials[0].classes.keys() & materials[1].classes.keys())

@@ -1,6 +1,7 @@
 """Pictures: overlays of masks, and the summary of a run."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from mdeq.data import Colour, DataError, Examples
 from mdeq.engine.tasks import by_task
+from mdeq.engine.windows import Window, in_windows
 from mdeq.models import MDEQ, Model
 
 
@@ -232,7 +234,11 @@ def save_bars(
     bars = axes.barh([names[k] for k in order], values, color=paints)
     axes.bar_label(bars, fmt="%.1f", padding=3)
     axes.axvline(100 * miou, color="black", ls=":", lw=1, label=f"mean {100 * miou:.1f}")
-    axes.set(xlabel="intersection over union, percent", xlim=(0, 105))
+    axes.set(
+        title="How well every class is found",
+        xlabel="intersection over union, percent",
+        xlim=(0, 105),
+    )
     axes.legend(frameon=False, loc="lower right")
     figure.savefig(file, dpi=110)
 
@@ -245,6 +251,7 @@ def save_pictures(
     names: Sequence[str],
     colours: Sequence[Colour | None],
     *,
+    window: Window | None = None,
     count: int = 8,
 ) -> None:
     """Overlays beside the truth of some images, the confusion of classes, and bars of their IoU."""
@@ -252,12 +259,13 @@ def save_pictures(
     save_confusion(folder / "confusion.png", scores["confusion"], names)
     save_bars(folder / "iou.png", scores["iou"], scores["miou"], colours)
     weight = next(model.parameters())
+    segment = partial(model, tasks=["segmentation"]) if isinstance(model, MDEQ) else model
     for index in spread(len(examples), count):
         sample = examples[0, index]
         assert not isinstance(sample, DataError)
         image = examples.source.normalise(sample["image"][None].to(weight.device), weight.dtype)
         with torch.no_grad():
-            logits = by_task(model(image), {"segmentation": names})["segmentation"]
+            logits = segment(image) if window is None else in_windows(segment, image, window)
         save_overlay(
             folder / f"{index:04}.png",
             sample["image"] / 255,

@@ -1,5 +1,6 @@
 """What a trained model says about pictures: one by one, or as a stream of frames."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,5 +84,7 @@ def stream(
     """
     before: Prediction | None = None
     for file in files:
-        before = predict(bundle, file, start=before if warm else None)
-        yield before
+        prediction = predict(bundle, file, start=before if warm else None)
+        yield prediction
+        if prediction.residual is not None and math.isfinite(prediction.residual):
+            before = prediction

@@ -19,7 +19,7 @@ from mdeq.engine.sections import (
     ShallowConfig,
     SoftplusConfig,
 )
-from mdeq.models import Config, MDEQConfig, configure
+from mdeq.models import SHIPPED, Config, MDEQConfig, configure
 from mdeq.solvers import check_choice, check_count, check_number, unknown
 
 
@@ -34,8 +34,8 @@ class Recipe:
         dataset: `name` of a dataset, and any field of it: `--dataset.augment true`. See
             docs/training.md.
         data: The folder that the dataset is read from.
-        init: The folder of a run or of a model of the same architecture whose backbone (stem and
-            f, not the heads) the training begins with.
+        init: The folder of a run or of a model of the same architecture, or the name of shipped
+            weights, whose backbone (stem and f, not the heads) the training begins with.
         second: Another dataset, of other tasks, that every other step is on: its `dataset`, `data`
             and `batch_size`, such as `--second.dataset.name camvid --second.data DIR`.
         tasks: Weight of every task's loss: `--tasks.segmentation 2`. By default all tasks that
@@ -169,8 +169,8 @@ class Recipe:
             model={"name": self.model["name"], **config.to_dict()},
             dataset={"name": self.dataset["name"], **asdict(self.source)},
             tasks={task: self.tasks.get(task, 1.0) for task in self.tasks or classes},
-            data=None if self.data is None else str(Path(self.data).resolve()),
-            init=None if self.init is None else str(Path(self.init).resolve()),
+            data=_resolved_path(self.data),
+            init=self.init if self.init in SHIPPED else _resolved_path(self.init),
             second=self._resolved_second(),
         )
 
@@ -178,8 +178,8 @@ class Recipe:
         if not self.second:
             return {}
         second = SecondConfig(**self.second)
-        data = None if second.data is None else str(Path(second.data).resolve())
         section = {"name": second.dataset["name"], **asdict(second.source)}
+        data = _resolved_path(second.data)
         return {"dataset": section, "data": data, "batch_size": second.batch_size}
 
     @classmethod
@@ -204,10 +204,14 @@ class Recipe:
         return str(yaml.safe_dump(plain(asdict(self)), sort_keys=False, allow_unicode=True))
 
 
+def _resolved_path(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).resolve())
+
+
 def _known_fields(section: str, values: dict[str, Any], kind: type) -> dict[str, Any]:
     for name in values:
         check_choice(f"field of {section}", name, [f.name for f in fields(kind)])
-    if "name" not in values.get("dataset", {}):
+    if "name" not in (values.get("dataset") or {}):
         raise ValueError(f"{section} names no dataset; say --{section}.dataset.name NAME")
     return values
 

@@ -101,7 +101,7 @@ class SecondConfig:
     Attributes:
         dataset: As in a recipe.
         data: The folder that it is read from.
-        batch_size: Images in one step on it, over all processes.
+        batch_size: Images in one step on it, over all processes; and at once in evaluation.
     """
 
     dataset: dict[str, Any]

@@ -31,6 +31,7 @@ from mdeq.engine.material import Material, alternating, open_materials
 from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
 from mdeq.engine.tasks import headline
+from mdeq.engine.windows import Window
 from mdeq.models import MDEQ
 
 LOG_EVERY = 10  # steps
@@ -70,12 +71,12 @@ class Trainer:
         for material in self.materials:
             if not self.classes_of(material):
                 raise ValueError(
-                    f"no task of {material.section['name']} has a weight in tasks, so it would not "
+                    f"no task of {material.name} has a weight in tasks, so it would not "
                     f"be learnt from; say --tasks.{next(iter(material.classes))} 1"
                 )
-        if recipe.evaluation.window and list(self.classes) != ["segmentation"]:
+        if recipe.evaluation.window and not any(map(self.window_of, self.materials)):
             raise ValueError(
-                "evaluation.window is for runs that segment and nothing else; leave it out"
+                "evaluation.window is for data that have masks and nothing else; leave it out"
             )
         first = self.materials[0]
         self.steps_per_epoch = len(self.materials) * first.steps_per_epoch
@@ -97,6 +98,11 @@ class Trainer:
     def classes_of(self, material: Material) -> dict[str, list[str]]:
         """Of the tasks that the run uses a dataset for."""
         return {task: names for task, names in self.classes.items() if task in material.classes}
+
+    def window_of(self, material: Material) -> Window | None:
+        """Of the parts that the images of a dataset are segmented in, if it has masks alone."""
+        alone = list(self.classes_of(material)) == ["segmentation"]
+        return self.recipe.evaluation.window if alone else None
 
     def enter(self, run: Run) -> None:
         """Write what there is to write into the folder of a run."""
@@ -132,7 +138,6 @@ class Trainer:
         assert figures is not None
         return {
             **figures,
-            "split": splits[0],
             "seconds": self.progress.seconds,
             "evaluation_seconds": figures["seconds"],
             "parameters": sum(p.numel() for p in self.learner.model.parameters()),
@@ -182,7 +187,8 @@ class Trainer:
             residuals: list[float] = []
             if observed.residuals:
                 residuals = self.accelerator.gather(torch.cat(observed.residuals)).tolist()
-            self._diverge(describe_divergence(step + 1, figures, ids, residuals), ids)
+            known = describe_divergence(step + 1, figures, ids, residuals, of=material.name)
+            self._diverge(known, ids)
         self.learner.move(step)
         self.progress.step = step + 1
         seconds = time.perf_counter() - began
@@ -209,12 +215,11 @@ class Trainer:
                 material.examples[split],
                 self.classes_of(material),
                 accelerator=self.accelerator,
-                batch_size=self.recipe.evaluation.batch_size,
+                batch_size=material.evaluation_batch_size,
                 workers=self.recipe.workers,
                 weights=self.recipe.tasks,
                 precision=self.recipe.precision,
-                window=self.recipe.evaluation.window,
-                name=split,
+                window=self.window_of(material),
                 stopped=lambda: interruption.signal > 0,
             )
             if figures is None:
@@ -224,8 +229,10 @@ class Trainer:
         return self._latest[1]
 
     def _evaluate_and_save(self, interruption: Interruption) -> None:
-        """Evaluate on the validation split. Without one, look at the test split, choose nothing."""
+        """Evaluate on validation splits. Without one, look at test splits, choose nothing."""
         splits = [material.chosen_split() for material in self.materials]
+        if "val" in splits:
+            splits = [split if split == "val" else None for split in splits]
         split = next((split for split in splits if split is not None), None)
         better = split != "val"
         if split is not None:
@@ -244,9 +251,11 @@ class Trainer:
         if self.run is not None:
             parts = [
                 Part(
-                    dataset={"name": material.section["name"], **asdict(material.source)},
+                    dataset={"name": material.name, **asdict(material.source)},
                     classes=self.classes_of(material),
                     data=None if material.data is None else str(Path(material.data).resolve()),
+                    batch_size=material.evaluation_batch_size,
+                    window=self.window_of(material),
                 )
                 for material in self.materials
             ]
@@ -298,8 +307,11 @@ class Trainer:
     def _check_same(self, recipe: str, classes: dict[str, list[str]], images: list[int]) -> None:
         """A run goes on as what it was: another model or other data would be another run."""
         before, now = (plain(asdict(r)) for r in (Recipe.of(read_yaml(recipe)), self.recipe))
+        for values in (before, now):  # where data lie may change
+            values.pop("data")
+            values["second"].pop("data", None)
         for name in now:
-            if name != "data" and before[name] != now[name]:
+            if before[name] != now[name]:
                 raise ValueError(
                     f"the checkpoint is of another run: its {name} is {before[name]}, that of "
                     f"recipe.yaml is {now[name]}"
@@ -314,16 +326,17 @@ class Trainer:
 
     def _check_batches(self) -> None:
         processes, parts = self.accelerator.num_processes, self.recipe.accumulate
-        for material in self.materials:
+        for index, material in enumerate(self.materials):
+            name = "second.batch_size" if index else "batch_size"
             size, available = material.batch_size, len(material.examples["train"])
             if size % (processes * parts):
                 raise ValueError(
-                    f"batch_size is {size}; expected a multiple of {processes} processes times "
+                    f"{name} is {size}; expected a multiple of {processes} processes times "
                     f"{parts} parts (accumulate)"
                 )
             if available < size:
                 raise ValueError(
-                    f"batch_size is {size}, but there are {available} images to train on; lower it"
+                    f"{name} is {size}, but there are {available} images to train on; lower it"
                 )
 
 

@@ -37,8 +37,13 @@ def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[s
     return _complete(trainer)
 
 
-def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
-    """Go on with a run exactly where its last checkpoint is; the final figures."""
+def resume_run(
+    folder: str, *, data: str | None = None, second_data: str | None = None
+) -> dict[str, Any]:
+    """Go on with a run exactly where its last checkpoint is; the final figures.
+
+    The data may have moved, to `data`, and those of a second dataset to `second_data`.
+    """
     file = Path(folder) / RECIPE
     if not file.is_file():
         raise ValueError(f"{folder} holds no run: it has no {RECIPE}; nothing to resume")
@@ -48,6 +53,10 @@ def resume_run(folder: str, *, data: str | None = None) -> dict[str, Any]:
         raise ValueError(f"{file} is damaged: {error}") from None
     if data is not None:
         recipe = replace(recipe, data=data)
+    if second_data is not None:
+        if not recipe.second:
+            raise ValueError(f"second.data is {second_data}, but the run has one dataset")
+        recipe = replace(recipe, second={**recipe.second, "data": second_data})
     trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     if trainer.accelerator.is_main_process:
         trainer.enter(Run(Path(folder)))
@@ -75,7 +84,10 @@ def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> 
         rows.append(("evaluations of f", f"{solver['steps']:.1f}"))
     rows += [
         ("parameters", f"{figures['parameters']:,}"),
-        ("time", spoken_time(figures["seconds"])),
+        (
+            "training time" if "evaluation_seconds" in figures else "evaluation time",
+            spoken_time(figures["seconds"]),
+        ),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows)

@@ -9,6 +9,7 @@ from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.resnet import ResNet, ResNetConfig
+from mdeq.models.shipped import SHIPPED, shipped_folder, trained_preset
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
 
@@ -30,11 +31,10 @@ def configure(name: str, **overrides: Any) -> Config:
     An equilibrium model `fast:NAME` is NAME with the budgets that docs/performance.md
     recommends for training in place of the paper's.
     """
-    fast = isinstance(name, str) and name.startswith(FAST_PREFIX)
-    plain_name = name.removeprefix(FAST_PREFIX) if fast else name
+    plain_name = _without_prefix(name)
     check_choice("model", plain_name, NAMED)
     config = NAMED[plain_name]
-    if fast:
+    if plain_name != name:
         if not isinstance(config, MDEQConfig):
             raise ValueError(f"{plain_name} has no equilibrium, so there is no {name}")
         config = config.override(**FAST)
@@ -52,21 +52,33 @@ def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> An
     Args:
         name: One of `list_models()`; `fast:NAME` for an equilibrium model in the recommended
             training mode.
-        pretrained: Load the weights that ship with the package, where there are some.
+        pretrained: Load the weights that ship with the package, where there are some; what
+            is overridden must leave their shapes as they are.
         overrides: `num_classes`, `in_channels`, `dropout`, `tasks`, ...; `solver` and `backward`
             in part or whole: `solver={"max_steps": 8}`, `backward="phantom"`.
     """
-    config = configure(name, **overrides)
-    if pretrained:
-        raise ValueError(f"no weights ship for {name!r}; train it, or say pretrained=False")
-    return build(config)
+    model = build(configure(name, **overrides))
+    if not pretrained:
+        return model
+    folder = trained_preset(_without_prefix(name))
+    if folder is None:
+        raise ValueError(
+            f"no weights ship for {name!r}, only for {', '.join(SHIPPED.values())}; train it, or "
+            "say pretrained=False"
+        )
+    read_weights(model, folder / WEIGHTS)
+    return model.eval()
+
+
+def _without_prefix(name: str) -> str:
+    return name.removeprefix(FAST_PREFIX) if isinstance(name, str) else name
 
 
 def load(folder: str | Path) -> Any:
-    """Load a model that `save_pretrained` wrote, in evaluation mode."""
+    """Load a model that `save_pretrained` wrote, in evaluation mode; or a shipped one by name."""
     if not isinstance(folder, (str, Path)):
         raise ValueError(f"folder is {folder!r}; expected the path that save_pretrained was given")
-    folder = Path(folder)
+    folder = shipped_folder(str(folder)) if folder in SHIPPED else Path(folder)
     values = read_config(folder)
     kind = ResNetConfig if "network" in values else MDEQConfig
     model = build(kind.from_dict(values))
