@@ -2,6 +2,7 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from tqdm import tqdm
@@ -31,9 +32,11 @@ class Journal:
                 lambda record: record["step"] <= (step if "train" in record else evaluated)
             )
 
-    def begin(self, step: int, total: int, steps_per_epoch: int) -> None:
-        """Open the bar and the files."""
-        self._total, self._steps_per_epoch = total, steps_per_epoch
+    def begin(
+        self, step: int, total: int, steps_per_epoch: int, effort: Callable[[int], float]
+    ) -> None:
+        """Open the bar and the files; `effort` is what the steps before a given one cost."""
+        self._total, self._steps_per_epoch, self._effort = total, steps_per_epoch, effort
         self._first, self._began = step, time.monotonic()
         if self.run is None:
             return
@@ -55,7 +58,7 @@ class Journal:
         self.bar.set_postfix({name: f"{value:.3g}" for name, value in shown.items()}, refresh=False)
         self.bar.update()
         if step == self._first + EARLY and step < self._total:
-            left = spoken_time(self._pace(step) * (self._total - step))
+            left = self._time_left(step)
             self.say(f"about {left} of training to go, by the first {EARLY} steps")
         if write:
             self.run.append({"step": step, "epoch": self._epoch(step), "train": figures})
@@ -79,7 +82,7 @@ class Journal:
         if mean:
             words.append(f"{mean['images_per_second']:.0f} images/s")
         if self._first < step < self._total:
-            words.append(f"about {spoken_time(self._pace(step) * (self._total - step))} left")
+            words.append(f"about {self._time_left(step)} left")
         self.say("  ".join(words))
 
     def close(self) -> None:
@@ -88,9 +91,9 @@ class Journal:
             self.bar.close()
             self.board.close()
 
-    def _pace(self, step: int) -> float:
-        """Seconds a step."""
-        return (time.monotonic() - self._began) / (step - self._first)
+    def _time_left(self, step: int) -> str:
+        done, now, whole = map(self._effort, (self._first, step, self._total))
+        return spoken_time((time.monotonic() - self._began) * (whole - now) / (now - done))
 
     def _epoch(self, step: int) -> float:
         return round(step / self._steps_per_epoch, 4)

@@ -8,6 +8,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from timm.utils.model_ema import ModelEmaV3
+from torch.nn.functional import avg_pool2d
 
 from mdeq.data import Batch, Source, derived_seed
 from mdeq.engine.duration import in_steps
@@ -19,6 +20,14 @@ from mdeq.engine.supervision import Supervised
 from mdeq.engine.synchronised import synchronise_norms
 from mdeq.implicit import Unrolled
 from mdeq.models import MDEQ, Config, Model, Transfer, build, load_exactly, transfer_backbone
+
+
+def coarsened(batch: Batch, factor: int) -> Batch:
+    """The batch with images, and masks with them, `factor` times smaller."""
+    smaller = {**batch, "image": avg_pool2d(batch["image"], factor, ceil_mode=True)}
+    if "segmentation" in batch:
+        smaller["segmentation"] = batch["segmentation"][:, ::factor, ::factor]
+    return smaller
 
 
 class Learner:
@@ -64,6 +73,16 @@ class Learner:
         )
 
     @property
+    def coarse_steps(self) -> int:
+        """How long the phase on smaller images is."""
+        return in_steps(self.recipe.coarse.length, self.steps_per_epoch)
+
+    def effort(self, step: int) -> float:
+        """What the steps before `step` cost, in units of a step on images of full size."""
+        coarse = min(step, self.coarse_steps)
+        return step - coarse + coarse / self.recipe.coarse.factor**2
+
+    @property
     def judged(self) -> Model:
         """The model as it will be used: the averaged weights, outside of any phase."""
         if self.ema is not None:
@@ -83,6 +102,8 @@ class Learner:
         weight = next(self.model.parameters())
         batch = {name: value.to(weight.device, non_blocking=True) for name, value in batch.items()}
         batch["image"] = source.normalise(batch["image"], weight.dtype)
+        if step < self.coarse_steps:
+            batch = coarsened(batch, self.recipe.coarse.factor)
         if self.recipe.channels_last:
             batch["image"] = batch["image"].contiguous(memory_format=torch.channels_last)
         return compute_gradient(

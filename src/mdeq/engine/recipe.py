@@ -12,6 +12,7 @@ import yaml
 from mdeq.data import Source, create_source
 from mdeq.engine.duration import check_duration
 from mdeq.engine.sections import (
+    CoarseConfig,
     EvaluationConfig,
     OptimiserConfig,
     PixelsConfig,
@@ -54,6 +55,7 @@ class Recipe:
             saved as the model; null keeps none.
         shallow: The paper's first phase.
         softplus: The paper's smooth phase.
+        coarse: A phase on smaller images.
         evaluation: When and how to evaluate.
         seed: Of initialisation, order, augmentation and dropout.
         precision: "float32", "bf16" (autocast; the solver stays in float32) or "float64".
@@ -81,6 +83,7 @@ class Recipe:
     ema: float | None = None
     shallow: ShallowConfig = field(default_factory=ShallowConfig)
     softplus: SoftplusConfig = field(default_factory=SoftplusConfig)
+    coarse: CoarseConfig = field(default_factory=CoarseConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     seed: int = 0
     precision: Literal["float32", "bf16", "float64"] = "float32"
@@ -190,6 +193,7 @@ class Recipe:
             "pixels": PixelsConfig,
             "shallow": ShallowConfig,
             "softplus": SoftplusConfig,
+            "coarse": CoarseConfig,
             "evaluation": EvaluationConfig,
         }
         return cls(

@@ -72,6 +72,23 @@ class SoftplusConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CoarseConfig:
+    """A cheap phase: smaller images first, of which many more fit into the same time.
+
+    Attributes:
+        length: How long, from the beginning.
+        factor: How many times smaller height and width are.
+    """
+
+    length: str = "0 steps"
+    factor: int = 2
+
+    def __post_init__(self) -> None:
+        check_duration("coarse.length", self.length)
+        check_count("coarse.factor", self.factor)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PixelsConfig:
     """Which pixels the segmentation loss counts, and how much.
 

@@ -145,7 +145,9 @@ class Trainer:
 
     def _train(self, stream: Iterator[tuple[Material, Batch]], interruption: Interruption) -> None:
         every = in_steps(self.recipe.evaluation.every, self.steps_per_epoch)
-        self.journal.begin(self.progress.step, self.total, self.steps_per_epoch)
+        self.journal.begin(
+            self.progress.step, self.total, self.steps_per_epoch, self.learner.effort
+        )
         saved = time.monotonic()
         while True:
             step = self.progress.step
