@@ -19,6 +19,7 @@ from mdeq.engine.checkpoint import (
     read_checkpoint,
     save_checkpoint,
 )
+from mdeq.engine.learner import coarsened
 from tests.commands import TINY, assert_same_weights, call, finish, records, start, state, train
 
 EXACT = ["--workers", "2", "--ema", "0.9", "--save_minutes", "0"]
@@ -160,6 +161,28 @@ def test_an_evaluation_that_diverges_is_not_saved(
     assert call("train", "--output", run, *TINY, *options) == 1
     assert "the val loss is not finite" in capsys.readouterr().err
     assert state(run)["progress"]["step"] == 1
+
+
+def test_a_coarse_phase_sees_smaller_images_and_goes_on_exactly(tmp_path: Path) -> None:
+    coarse = ["--coarse.length", "6 steps", "--coarse.factor", "2"]
+    for name, options in {"full": [], "coarse": coarse, "stopped": coarse}.items():
+        assert call("train", "--output", tmp_path / name, *TINY, *options) == 0
+    (tmp_path / "stopped" / "last.ckpt").unlink()  # the one before is of step 8
+    assert call("train", "--resume", tmp_path / "stopped") == 0
+    assert_same_weights(tmp_path / "coarse", tmp_path / "stopped")
+    weights = [state(tmp_path / name)["model"]["stem.conv1.weight"] for name in ("full", "coarse")]
+    assert not torch.equal(*weights)
+
+
+@pytest.mark.parametrize("size", [(6, 10), (7, 9)])
+def test_masks_are_coarsened_with_their_images(size: tuple[int, int]) -> None:
+    blocks = torch.arange(20).reshape(4, 5)  # a class, and a shade, for every 2x2 pixels
+    mask = blocks.repeat_interleave(2, 0).repeat_interleave(2, 1)[None, : size[0], : size[1]]
+    batch = {"image": mask[:, None].float(), "segmentation": mask, "id": torch.tensor([3])}
+    smaller = coarsened(batch, 2)
+    assert smaller["segmentation"].shape == (1, 1 + (size[0] - 1) // 2, 5)
+    assert torch.equal(smaller["image"][:, 0].long(), smaller["segmentation"])
+    assert smaller["id"] == 3
 
 
 def test_the_phases_of_the_paper_follow_each_other(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from mdeq.cli.options import check_json, create_parser, parse, write_json
-from mdeq.models import build, configure, list_models
+from mdeq.models import SHIPPED, build, configure, list_models
 from mdeq.solvers import unknown
 
 
@@ -37,5 +37,8 @@ def main(arguments: list[str]) -> int:
         channels = ", ".join(map(str, row["channels"]))
         tasks = ", ".join(f"{task} ({count})" for task, count in row["tasks"].items())
         print(f"{row['name']:30} {row['parameters']:>11,}  {channels:22} {tasks}")
-    write_json(options.json, {"models": rows})
+    shipped = {name: preset for name, preset in SHIPPED.items() if preset in names}
+    for name, preset in shipped.items():
+        print(f"\ntrained, in the package: {name} ({preset}), for mdeq predict {name} PICTURE")
+    write_json(options.json, {"models": rows, "shipped": shipped})
     return 0

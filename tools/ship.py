@@ -1,0 +1,101 @@
+"""Make the last weights of a run part of the package, with a card that says what they are.
+
+    mdeq evaluate RUN --split val --json FIGURES.json
+    .venv/bin/python tools/ship.py RUN NAME RECIPE FIGURES.json COMMIT
+
+NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE.
+"""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mdeq.engine import open_bundle
+from mdeq.engine.bundle import Bundle
+from mdeq.models import MDEQ, SHIPPED, shipped_folder
+
+CARD = """---
+library_name: mdeq
+license: mit
+tags:
+- deep-equilibrium
+---
+
+# {name}: {preset}, trained on {dataset}
+
+    mdeq predict {name} PICTURE
+    mdeq evaluate {name} --data DIR
+    model = mdeq.create_model("{preset}", pretrained=True)
+
+| | |
+| --- | --- |
+| data | {dataset}, {images} training images |
+| recipe | `mdeq train {recipe} --data DIR`, seed {seed}, {steps} steps |
+| code | commit {commit} |
+| parameters | {parameters:,} |
+| solver | {solver}, {budget} evaluations of f{after} |
+{figures}
+| licence | MIT, as the code; the images have terms of their own |
+"""
+
+
+def card(
+    bundle: Bundle, run: Path, name: str, recipe: str, figures: dict[str, Any], commit: str
+) -> str:
+    """What a user should know of the weights."""
+    trained = yaml.safe_load((run / "recipe.yaml").read_text())
+    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    model = bundle.model
+    assert isinstance(model, MDEQ)
+    after = {"phantom": ", then {steps} damped ones", "one_step": ", then one more"}
+    backward = model.config.backward
+    part = bundle.parts[0]
+    return CARD.format(
+        name=name,
+        preset=SHIPPED[name],
+        dataset=part.dataset["name"],
+        images=figures["training_images"],
+        recipe=recipe,
+        seed=trained["seed"],
+        steps=records[-1]["step"],
+        commit=commit,
+        parameters=figures["parameters"],
+        solver=model.config.solver.solver,
+        budget=model.config.solver.max_steps,
+        after=after.get(backward["mode"], "").format(**backward),
+        figures="\n".join(f"| {what} | {value} |" for what, value in _rows(figures)),
+    )
+
+
+def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
+    rows = []
+    on = f"{figures['split']} split, {figures['examples']:,} images"
+    if "classification" in figures:
+        rows.append((f"accuracy, {on}", f"{100 * figures['classification']['top1']:.2f} %"))
+    if "segmentation" in figures:
+        rows.append((f"mIoU, {on}", f"{100 * figures['segmentation']['miou']:.2f} %"))
+    solved = figures["equilibrium"]
+    rows.append(("residual of f there", f"{solved['residual']:.2g} after {solved['steps']:.1f}"))
+    return rows
+
+
+def main(run: str, name: str, recipe: str, figures_file: str, commit: str) -> None:
+    """Copy, forget where the data were, write the card."""
+    bundle = open_bundle(run)
+    figures = json.loads(Path(figures_file).read_text())
+    examples = bundle.parts[0].examples("train")
+    figures["training_images"] = len(examples)
+    folder = shipped_folder(name)
+    folder.parent.mkdir(exist_ok=True)
+    text = card(bundle, Path(run), name, recipe, figures, commit)
+    replace(bundle, parts=[replace(part, data=None) for part in bundle.parts]).save(folder)
+    (folder / "README.md").write_text(text)
+    print(folder)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
