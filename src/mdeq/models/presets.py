@@ -94,10 +94,11 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
         "mdeq_cityscapes_large": segmenting(_large, dropout=0.05),
         "mdeq_cityscapes_xl": segmenting(_xl, dropout=0.05),
         "mdeq_camvid": MDEQConfig(
-            channels=(32, 64, 128),
+            channels=(24, 48, 96, 128),
             expansion=2,
             downsamplings=2,
             tasks={"segmentation": 11},
+            head_channels=(8, 16, 32, 64),  # for pretraining as a classifier
             segmentation_scales="all",
             **CITYSCAPES,
         ),
