@@ -26,8 +26,12 @@ def train(folder: Path, name: str, tasks: dict[str, int], seed: int) -> dict[str
     run = folder / f"{name.replace(' ', '-')}-{seed}"
     file = run.with_suffix(".json")
     if not file.exists():
-        command = [sys.executable, "-m", "mdeq", "train", "shapes", "--output", str(run)]
-        command += ["--tasks", json.dumps(tasks), "--seed", str(seed), "--json", str(file)]
+        command = [sys.executable, "-m", "mdeq", "train", "--json", str(file)]
+        if (run / "recipe.yaml").exists():
+            command += ["--resume", str(run)]
+        else:
+            command += ["shapes", "--output", str(run)]
+            command += ["--tasks", json.dumps(tasks), "--seed", str(seed)]
         subprocess.run(command, check=True)
     figures: dict[str, Any] = json.loads(file.read_text())
     return figures

@@ -116,6 +116,15 @@ WRONG = {
     "json is a folder": (["models", "--json", "."], "it is a folder"),
     "nothing to do": (["train", "--length", "0 steps"], "at least one step"),
     "no such solver": (["evaluate", "RUN", "--solver.solver", "broydn"], "'broyden'"),
+    "no second data": (["evaluate", "RUN", "--second-data", "x"], "for models of two datasets"),
+    "no windows": (
+        ["evaluate", "RUN", "--window", "[8, 8]"],
+        "for data that have masks and nothing",
+    ),
+    "no windows in training": (
+        ["train", "--evaluation.window", "[8, 8]"],
+        "for data that have masks",
+    ),
     "no such model": (["models", "resnet"], "unknown model 'resnet'"),
 }
 

@@ -9,7 +9,7 @@ import yaml
 
 from mdeq.cli.options import overridden, split_overrides
 from mdeq.cli.train import read_recipe, train_parser
-from mdeq.engine import Recipe, list_recipes, recipe_file
+from mdeq.engine import Recipe, list_recipes, read_yaml, recipe_file
 from mdeq.engine.optimisation import create_optimiser, create_schedule
 from mdeq.engine.recipe import plain
 from mdeq.models import build
@@ -128,8 +128,20 @@ class TestOverrides:
 
 def test_class_weights_can_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "own.yaml"
-    file.write_text(recipe_file("camvid").read_text() + "pixels: {class_weights: {pole: 4}}\n")
+    shipped = recipe_file("cityscapes-small").read_text()
+    file.write_text(shipped + "pixels: {class_weights: {pole: 4}}\n")
     assert read(str(file)).pixels.class_weights == {"pole": 4}
+
+
+@pytest.mark.parametrize("drive", ["0016E5", "16E5", "1e-3", "0001TP"])
+def test_a_name_that_looks_like_a_number_stays_a_name(drive: str) -> None:
+    recipe = read("camvid", "--dataset.holdout", f"'{drive}'")
+    assert recipe.source.holdout == drive
+    assert Recipe.of(read_yaml(recipe.to_yaml())) == recipe
+
+
+def test_the_name_of_a_drive_needs_no_quotes() -> None:
+    assert read("camvid", "--dataset.holdout", "0016E5").source.holdout == "0016E5"
 
 
 def test_an_unknown_recipe_offers_the_nearest() -> None:

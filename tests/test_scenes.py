@@ -147,6 +147,8 @@ def describe(text: str) -> Callable[[Path], None]:
         (describe("{"), "is not YAML"),
         (describe("a"), "holds no description"),
         (describe("classes: {a: [0, 0, 0], b: [1, 1, 1]}\nignore: 3"), "ignore is 3; expected"),
+        (describe("classes: {a: [0, 0, 0], b: [1, 1, 1]}\nignore: [1]"), "1 stands twice among"),
+        (describe("classes: {a: [0, 0, 0], b: [0, 0, 0]}"), r"\(0, 0, 0\) stands twice among"),
         (describe("images: train"), r"images is 'train'; expected a folder with \{split\}"),
     ],
 )

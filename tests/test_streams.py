@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,21 @@ def test_an_evaluation_is_drawn(run: Path, tmp_path: Path) -> None:
     for name in names:
         with Image.open(pictures / name) as picture:
             assert min(picture.size) > 200
+
+
+def test_a_model_is_evaluated_as_in_training_unless_told_otherwise(
+    run: Path, tmp_path: Path
+) -> None:
+    bundle = open_bundle(str(run))
+    windowed = replace(bundle, parts=[replace(bundle.parts[0], window=(16, 16), batch_size=1)])
+    windowed.save(tmp_path / "model")
+    confusion = []
+    for model, more in ((run, ["--window", "[16, 16]"]), (tmp_path / "model", [])):
+        file = tmp_path / "figures.json"
+        assert call("evaluate", model, *more, "--json", file) == 0
+        confusion.append(json.loads(file.read_text())["segmentation"]["confusion"])
+    assert confusion[0] == confusion[1]
+    assert open_bundle(str(run)).parts[0].batch_size == 4  # the recipe's
 
 
 def test_in_windows_of_the_whole_size_an_evaluation_is_the_same(run: Path, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_an_evaluation_that_diverges_is_not_saved(
 
 
 def test_a_coarse_phase_sees_smaller_images_and_goes_on_exactly(tmp_path: Path) -> None:
-    coarse = ["--coarse.length", "6 steps", "--coarse.factor", "2"]
+    coarse = ["--coarse.share", "0.8", "--coarse.factor", "2"]  # 10 of 12 steps
     for name, options in {"full": [], "coarse": coarse, "stopped": coarse}.items():
         assert call("train", "--output", tmp_path / name, *TINY, *options) == 0
     (tmp_path / "stopped" / "last.ckpt").unlink()  # the one before is of step 8
@@ -179,7 +179,8 @@ def test_masks_are_coarsened_with_their_images(size: tuple[int, int]) -> None:
     blocks = torch.arange(20).reshape(4, 5)  # a class, and a shade, for every 2x2 pixels
     mask = blocks.repeat_interleave(2, 0).repeat_interleave(2, 1)[None, : size[0], : size[1]]
     batch = {"image": mask[:, None].float(), "segmentation": mask, "id": torch.tensor([3])}
-    smaller = coarsened(batch, 2)
+    assert coarsened(batch, 2, least=4) is batch
+    smaller = coarsened(batch, 2, least=3)
     assert smaller["segmentation"].shape == (1, 1 + (size[0] - 1) // 2, 5)
     assert torch.equal(smaller["image"][:, 0].long(), smaller["segmentation"])
     assert smaller["id"] == 3

@@ -79,7 +79,8 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     if "segmentation" in figures:
         rows.append((f"mIoU, {on}", f"{100 * figures['segmentation']['miou']:.2f} %"))
     solved = figures["equilibrium"]
-    rows.append(("residual of f there", f"{solved['residual']:.2g} after {solved['steps']:.1f}"))
+    residual = f"{solved['residual']:.2g}, by {solved['steps']:.1f} evaluations"
+    rows.append(("residual of f there", residual))
     return rows
 
 

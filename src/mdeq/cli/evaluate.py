@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         "--window",
         type=list[int],
         metavar="[H, W]",
-        help="Segment in parts of this height and width, to save memory",
+        help="Segment in parts of this height and width, to save memory; default: as in training",
     )
     parser.add_argument(
         "--pictures",

@@ -1,6 +1,7 @@
 """What the commands share: their parser, `--a.b.c value`, and `--json`."""
 
 import json
+import math
 import os
 import re
 from collections.abc import Collection
@@ -117,9 +118,18 @@ def write_json(file: str | None, figures: dict[str, Any]) -> None:
     if file is None or not is_main_process():
         return
     try:
-        Path(file).write_text(json.dumps(figures, indent=2) + "\n")
+        Path(file).write_text(json.dumps(_finite(figures), indent=2) + "\n")
     except OSError as error:
         raise ValueError(f"cannot write {file} ({error.strerror})") from None
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinities, and no NaN: null stands for them."""
+    if isinstance(value, dict):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def create_folder(folder: Path) -> None:

@@ -91,7 +91,7 @@ class Judge:
 def _truths(files: Sequence[str], masks: Path) -> list[Path]:
     if not masks.is_dir():
         raise DataError(f"there is no folder {masks}; expected masks, named like their frames")
-    named = {file.stem: file for file in masks.iterdir() if file.suffix.lower() in SUFFIXES}
+    named = {file.stem: file for file in sorted(masks.iterdir()) if file.suffix.lower() in SUFFIXES}
     for frame in files:
         if Path(frame).stem not in named:
             raise DataError(f"the frame {frame} has no mask; expected {masks / Path(frame).stem}.*")

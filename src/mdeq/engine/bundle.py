@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from mdeq.data import Colour, Examples, Source, Split, create_source, open_split
+from mdeq.data import SPLITS, Colour, Examples, Source, Split, create_source, open_split
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
 from mdeq.engine.windows import Window
-from mdeq.models import SHIPPED, Model, load, shipped_folder
+from mdeq.models import SHIPPED, Model, load, named_folder
 
 DATA = "data.json"
 LAST = "last"
@@ -60,7 +60,11 @@ class Part:
             examples = open_split(self.source, wanted, folder)
             if examples is not None:
                 return examples
-        raise ValueError(f"these data have no {split or 'test'} split; choose another --split")
+        there = [s for s in SPLITS if open_split(self.source, s, folder) is not None]
+        raise ValueError(
+            f"the data of {self.dataset['name']} have no {split or 'val or test'} split, only "
+            f"{' and '.join(there)}; choose another --split"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +131,7 @@ def _some(names: Sequence[str]) -> str:
 
 def model_folder(name: str) -> Path:
     """The folder of a model: one of the package's by name, a run's last weights, or the folder."""
-    folder = shipped_folder(name) if name in SHIPPED else Path(name)
+    folder = named_folder(name)
     if (folder / LAST).is_dir():
         folder = folder / LAST
     if not folder.is_dir():

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from mdeq.data import IGNORED
 from mdeq.engine.recipe import Recipe
-from mdeq.solvers import check_choice
+from mdeq.solvers import unknown
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -28,7 +28,11 @@ def training_losses(recipe: Recipe, classes: Mapping[str, list[str]]) -> dict[st
     if "segmentation" in classes:
         pixels, names = recipe.pixels, classes["segmentation"]
         for name in pixels.class_weights:
-            check_choice("class in pixels.class_weights", name, names)
+            if name not in names:
+                raise ValueError(
+                    f"{unknown('class in pixels.class_weights', name, names)}; to weigh none, say "
+                    '--pixels.class_weights "{}"'
+                )
         weights = torch.tensor([pixels.class_weights.get(name, 1.0) for name in names])
         losses["segmentation"] = partial(
             pixel_loss,

@@ -1,6 +1,5 @@
 """What a trained model says about pictures: one by one, or as a stream of frames."""
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,5 +85,5 @@ def stream(
     for file in files:
         prediction = predict(bundle, file, start=before if warm else None)
         yield prediction
-        if prediction.residual is not None and math.isfinite(prediction.residual):
+        if all(bool(scale.isfinite().all()) for z in prediction.z for scale in z):
             before = prediction

@@ -205,7 +205,8 @@ class Recipe:
 
     def to_yaml(self) -> str:
         """The recipe as a file."""
-        return str(yaml.safe_dump(plain(asdict(self)), sort_keys=False, allow_unicode=True))
+        written = plain(asdict(self))
+        return str(yaml.dump(written, Dumper=_Dumper, sort_keys=False, allow_unicode=True))
 
 
 def _resolved_path(path: str | None) -> str | None:
@@ -265,9 +266,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]
     """YAML 1.1 takes 1e-3 for a text: it wants 1.0e-3."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
-)
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Quotes texts that the loader would take for numbers."""
+
+
+# 0016E5 stays a text, as it is to whoever writes it: the name of a drive, for example.
+_SCIENTIFIC = re.compile(r"[-+]?(0|[1-9]\d*)(\.\d*)?[eE][-+]?\d+$")
+for _kind in (_Loader, _Dumper):
+    _kind.add_implicit_resolver("tag:yaml.org,2002:float", _SCIENTIFIC, list("-+0123456789"))
 
 
 def plain(value: Any) -> Any:

@@ -76,15 +76,15 @@ class CoarseConfig:
     """A cheap phase: smaller images first, of which many more fit into the same time.
 
     Attributes:
-        length: How long, from the beginning.
+        share: Of the steps of the run, the first.
         factor: How many times smaller height and width are.
     """
 
-    length: str = "0 steps"
+    share: float = 0.0
     factor: int = 2
 
     def __post_init__(self) -> None:
-        check_duration("coarse.length", self.length)
+        check_number("coarse.share", self.share, least=0, most=1)
         check_count("coarse.factor", self.factor)
 
 
@@ -127,6 +127,8 @@ class SecondConfig:
 
     def __post_init__(self) -> None:
         check_count("second.batch_size", self.batch_size)
+        if self.data is not None:
+            object.__setattr__(self, "data", str(self.data))  # a folder named 2024 comes as number
         self.source  # noqa: B018  -- checks the section
 
     @property

@@ -56,7 +56,7 @@ def resume_run(
     if second_data is not None:
         if not recipe.second:
             raise ValueError(f"second.data is {second_data}, but the run has one dataset")
-        recipe = replace(recipe, second={**recipe.second, "data": second_data})
+        recipe = replace(recipe, second={**recipe.second, "data": str(second_data)})
     trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     if trainer.accelerator.is_main_process:
         trainer.enter(Run(Path(folder)))
@@ -66,7 +66,7 @@ def resume_run(
 
 def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> str:
     """The figures of an evaluation, one a line."""
-    seen = " that it was trained on" if figures["split"] == "train" else ""
+    seen = " that it was trained on" if "train" in figures["split"] else ""
     rows = [("split", f"{figures['split']}, {figures['examples']:,} images{seen}")]
     if "classification" in figures:
         rows.append(("accuracy", f"{100 * figures['classification']['top1']:.2f} %"))

@@ -7,7 +7,7 @@ from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
 from mdeq.models.resnet import ResNet, ResNetConfig
-from mdeq.models.shipped import SHIPPED, shipped_folder
+from mdeq.models.shipped import SHIPPED, named_folder, shipped_folder
 from mdeq.models.transfer import Transfer, transfer_backbone
 from mdeq.models.weights import load_exactly
 
@@ -31,6 +31,7 @@ __all__ = [
     "list_models",
     "load",
     "load_exactly",
+    "named_folder",
     "shipped_folder",
     "transfer_backbone",
 ]

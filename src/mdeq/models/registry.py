@@ -9,7 +9,7 @@ from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.resnet import ResNet, ResNetConfig
-from mdeq.models.shipped import SHIPPED, shipped_folder, trained_preset
+from mdeq.models.shipped import SHIPPED, named_folder, trained_preset
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
 
@@ -52,22 +52,21 @@ def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> An
     Args:
         name: One of `list_models()`; `fast:NAME` for an equilibrium model in the recommended
             training mode.
-        pretrained: Load the weights that ship with the package, where there are some; what
-            is overridden must leave their shapes as they are.
+        pretrained: The model as it was trained, its solver included, with the weights that ship
+            with the package, in evaluation mode; what is overridden must leave their shapes.
         overrides: `num_classes`, `in_channels`, `dropout`, `tasks`, ...; `solver` and `backward`
             in part or whole: `solver={"max_steps": 8}`, `backward="phantom"`.
     """
-    model = build(configure(name, **overrides))
+    config = configure(name, **overrides)
     if not pretrained:
-        return model
+        return build(config)
     folder = trained_preset(_without_prefix(name))
     if folder is None:
         raise ValueError(
             f"no weights ship for {name!r}, only for {', '.join(SHIPPED.values())}; train it, or "
             "say pretrained=False"
         )
-    read_weights(model, folder / WEIGHTS)
-    return model.eval()
+    return _restored(folder, **overrides)
 
 
 def _without_prefix(name: str) -> str:
@@ -78,9 +77,12 @@ def load(folder: str | Path) -> Any:
     """Load a model that `save_pretrained` wrote, in evaluation mode; or a shipped one by name."""
     if not isinstance(folder, (str, Path)):
         raise ValueError(f"folder is {folder!r}; expected the path that save_pretrained was given")
-    folder = shipped_folder(str(folder)) if folder in SHIPPED else Path(folder)
+    return _restored(named_folder(folder))
+
+
+def _restored(folder: Path, **overrides: Any) -> Model:
     values = read_config(folder)
     kind = ResNetConfig if "network" in values else MDEQConfig
-    model = build(kind.from_dict(values))
+    model = build(kind.from_dict(values).override(**overrides))
     read_weights(model, folder / WEIGHTS)
     return model.eval()
