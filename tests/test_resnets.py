@@ -114,7 +114,7 @@ def test_divergence_is_described_without_residuals(
     arguments = ["--output", tmp_path / "run", "--optimiser.lr", 1e30, "--length", "10 steps"]
     assert call("train", recipe, *arguments) == 1
     said = capsys.readouterr().err
-    assert "Training samples of this batch" in said
+    assert "Training samples of shapes in this batch" in said
     assert "Try a lower optimiser.lr or optimiser.clip 1." in said
 
 
