@@ -1,0 +1,80 @@
+"""The trained weights of the package: they work by name, and predict what they did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import mdeq
+from mdeq.engine import open_bundle, predict
+from mdeq.models import SHIPPED, shipped_folder
+from tests.commands import call
+
+PICTURES = Path(__file__).parent / "pictures"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_by_the_name_of_the_preset_it_is_the_same_model(name: str) -> None:
+    torch.manual_seed(0)
+    images = torch.randn(1, 3, 64, 64)
+    loaded = mdeq.load(name)
+    created = mdeq.create_model(SHIPPED[name], pretrained=True)
+    assert created.config == loaded.config
+    with torch.no_grad():
+        assert torch.equal(created(images), loaded(images))
+    assert mdeq.create_model(SHIPPED[name], pretrained=True, dropout=0.5).config.dropout == 0.5
+    with pytest.raises(ValueError, match="does not fit this model"):
+        mdeq.create_model(SHIPPED[name], pretrained=True, num_classes=3)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_it_knows_no_place_but_the_package(name: str) -> None:
+    assert [part.data for part in open_bundle(name).parts] == [None]
+    card = (shipped_folder(name) / "README.md").read_text()
+    for word in ("recipe", "seed", "commit", "licence", "residual"):
+        assert word in card
+
+
+def test_camvid_predicts_a_street_as_when_it_was_shipped() -> None:
+    found = predict(open_bundle("camvid"), PICTURES / "street.jpg")
+    before = torch.from_numpy(np.array(Image.open(PICTURES / "street-predicted.png")))
+    # Other machines round otherwise; of pixels at borders a few may change sides.
+    assert (found.mask == before).float().mean() > 0.995
+    truth = torch.from_numpy(np.array(Image.open(PICTURES / "street-truth.png")))
+    assert (found.mask == truth)[truth != 11].float().mean() > 0.85
+
+
+def test_a_folder_of_the_same_name_is_not_mistaken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "camvid" / "train").mkdir(parents=True)  # data: no model, so no mistake
+    assert mdeq.load("camvid").config.tasks == {"segmentation": 11}
+    mdeq.load("camvid").save_pretrained("camvid")
+    with pytest.raises(ValueError, match=r"say \./camvid for the folder"):
+        mdeq.load("camvid")
+    assert mdeq.load("./camvid").config.tasks == {"segmentation": 11}
+    assert call("predict", "camvid", PICTURES / "street.jpg") == 2
+    assert "say ./camvid for the folder" in capsys.readouterr().err
+
+
+def test_another_run_begins_with_its_backbone(tmp_path: Path) -> None:
+    shapes = [
+        "--model.name", "fast:mdeq_camvid", "--model.channels", "[24, 48, 96, 128]",
+        "--model.head_channels", "[8, 16, 32, 64]", "--model.downsamplings", 2,
+        "--dataset.train", 2, "--dataset.val", 1, "--dataset.test", 1, "--batch_size", 2,
+        "--length", "1 steps", "--optimiser.warmup", "0 steps",
+    ]  # fmt: skip
+    assert call("train", "--init", "camvid", "--output", tmp_path / "run", *shapes) == 0
+    assert "init: camvid" in (tmp_path / "run" / "recipe.yaml").read_text()
+
+
+def test_it_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("models", "mdeq_camvid", "--json", tmp_path / "models.json") == 0
+    assert "camvid (mdeq_camvid)" in capsys.readouterr().out
+    assert json.loads((tmp_path / "models.json").read_text())["shipped"] == {
+        "camvid": "mdeq_camvid"
+    }
