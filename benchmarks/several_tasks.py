@@ -1,7 +1,7 @@
 """Both tasks of shapes in one model, beside two models of the same size with one task each.
 
-Trains each by `mdeq train` for the same steps, with three seeds: nine runs of about 80 seconds on
-two quiet cores. Prints the mean and the spread over the seeds.
+Trains each by `mdeq train` for the same steps, with three seeds. Prints the mean
+and the spread over the seeds.
 
     .venv/bin/python benchmarks/several_tasks.py RUNS_FOLDER
 """

@@ -1,6 +1,6 @@
 """Frames of a video, each solved from zero and from the frame before, at several budgets.
 
-About ten minutes for the 101 frames of CamVid's val split. Prints a table, writes the figures
+Made for the 101 frames of CamVid's val split. Prints a table, writes the figures
 beside it if asked, and draws docs/images/streaming.png. Evaluations and residual are the solver's:
 the damped steps that end a solve in the recommended mode come on top, alike in every row.
 

@@ -2,8 +2,8 @@
 
 Pretrains for a few epochs, then trains on CamVid three times through `mdeq train`, judged by the
 drive 0001TP, which is held out: from the pretrained backbone, from random weights for as many
-steps, and from random weights for as many steps more as the pretraining took time. About an hour on
-two quiet cores. Finished runs are reused, unfinished ones go on.
+steps, and from random weights for as many steps more as the pretraining took time.
+Finished runs are reused, unfinished ones go on.
 
     .venv/bin/python benchmarks/transfer.py CIFAR_FOLDER CAMVID_FOLDER RUNS_FOLDER
 """
