@@ -181,16 +181,16 @@ class TestOptimisation:
             spared = norm or name.endswith("bias")
             assert decay[id(parameter)] == (0 if spared else 5e-5), name
 
-    @pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+    @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon"])
     def test_every_optimiser_lowers_a_loss(self, name: str) -> None:
         torch.manual_seed(0)
-        layer = torch.nn.Linear(4, 1)
+        layer = torch.nn.Linear(4, 4)
         config = replace(read("shapes").optimiser, name=name, lr=0.05, weight_decay=0.0)
         optimiser = create_optimiser(layer, config)
         x = torch.randn(32, 4)
         losses = []
         for _ in range(50):
-            loss = (layer(x) - x.sum(dim=1, keepdim=True)).square().mean()
+            loss = (layer(x) - x.flip(dims=(1,))).square().mean()
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()

@@ -2,6 +2,7 @@
 
 import torch
 from timm.optim._param_groups import param_groups_weight_decay
+from timm.optim.muon import Muon
 from timm.scheduler.cosine_lr import CosineLRScheduler
 from torch import nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
@@ -15,6 +16,8 @@ def create_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimizer:
     if config.name == "sgd":
         nesterov = config.momentum > 0
         return SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=nesterov)
+    if config.name == "muon":
+        return Muon(groups, lr=config.lr, momentum=config.momentum, nesterov=True)
     return (AdamW if config.name == "adamw" else Adam)(groups, lr=config.lr)
 
 

@@ -21,7 +21,7 @@ class OptimiserConfig:
         clip: Largest norm of a gradient; null does not limit it.
     """
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
+    name: Literal["adam", "adamw", "sgd", "muon"] = "adam"
     lr: float = 1e-3
     warmup: str = "0 steps"
     weight_decay: float = 0.0
