@@ -63,6 +63,11 @@ def run(arguments: list[str]) -> int:
         if "MDEQ_TRACEBACK" in os.environ:
             raise
         return _fail(f"mdeq {command}", " ".join(str(error).split()))
+    except (RuntimeError, MemoryError) as error:
+        if not _out_of_memory(error) or "MDEQ_TRACEBACK" in os.environ:
+            raise
+        advice = "try smaller batches, accumulate (train), or --window (segmentation)"
+        return _fail(f"mdeq {command}", f"there is not enough memory for this; {advice}")
     except KeyboardInterrupt:
         return 130
 
@@ -81,6 +86,12 @@ def _note(
     own = Path(filename).is_relative_to(Path(__file__).parent / "mdeq")
     located = warnings.formatwarning(message, category, filename, lineno)
     sys.stderr.write(f"note: {message}\n" if own else located)
+
+
+def _out_of_memory(error: Exception) -> bool:
+    """NumPy's way to say it, that of PyTorch on GPUs, and that of PyTorch elsewhere."""
+    kind = type(error).__name__
+    return kind in ("MemoryError", "OutOfMemoryError") or "can't allocate memory" in str(error)
 
 
 def _fail(command: str, message: str) -> int:

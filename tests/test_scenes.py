@@ -69,6 +69,39 @@ class TestReading:
         assert np.array_equal(mask[1:], blocks(0, (24, 32))[1:])
         assert (mask[0] == IGNORED).all()
 
+    def test_a_palette_may_number_the_colours_as_it_likes(self, tmp_path: Path) -> None:
+        write_own(tmp_path, in_colours=True)
+        file = tmp_path / "masks/val/0.png"
+        with Image.open(file) as mask:
+            indexed = mask.convert("P", palette=Image.Palette.ADAPTIVE, colors=16)
+        indexed.save(file)
+        expected = blocks(0, (24, 32))
+        assert not np.array_equal(np.asarray(indexed)[1:], expected[1:])
+        assert np.array_equal(read("masks", tmp_path, "val")[1][1:], expected[1:])
+
+    def test_a_palette_of_other_colours_is_for_show(self, tmp_path: Path) -> None:
+        write_own(tmp_path, in_colours=False)
+        file = tmp_path / "masks/val/0.png"
+        with Image.open(file) as mask:
+            mask.putpalette([7, 7, 7, 8, 8, 8, 9, 9, 9])
+            mask.save(file)
+        assert np.array_equal(read("masks", tmp_path, "val")[1][1:], blocks(0, (24, 32))[1:])
+
+    def test_one_folder_can_be_all_there_is(self, tmp_path: Path) -> None:
+        write_own(tmp_path, in_colours=False)
+        description = (tmp_path / "dataset.yaml").read_text()
+        more = "images: images/train\nmasks: masks/train\n"
+        (tmp_path / "dataset.yaml").write_text(description + more)
+        source = create_source("masks", holdout="3")
+        found = [open_split(source, split, str(tmp_path)) for split in ("train", "val", "test")]
+        assert [found[0] and len(found[0]), found[1] and len(found[1]), found[2]] == [3, 1, None]
+        assert open_split(create_source("masks"), "val", str(tmp_path)) is None
+
+    def test_pictures_without_masks_are_no_test_split(self, tmp_path: Path) -> None:
+        write_own(tmp_path, in_colours=False)
+        (tmp_path / "images/val").rename(tmp_path / "images/test")
+        assert open_split(create_source("masks"), "test", str(tmp_path)) is None
+
 
 class TestVarying:
     @pytest.mark.parametrize("scale", [(1.0, 1.0), (0.5, 2.1)])
@@ -149,7 +182,13 @@ def describe(text: str) -> Callable[[Path], None]:
         (describe("classes: {a: [0, 0, 0], b: [1, 1, 1]}\nignore: 3"), "ignore is 3; expected"),
         (describe("classes: {a: [0, 0, 0], b: [1, 1, 1]}\nignore: [1]"), "1 stands twice among"),
         (describe("classes: {a: [0, 0, 0], b: [0, 0, 0]}"), r"\(0, 0, 0\) stands twice among"),
-        (describe("images: train"), r"images is 'train'; expected a folder with \{split\}"),
+        (describe("images: 3"), "images is 3; expected a folder"),
+        (describe("images: train"), r"one of train and masks/\{split\} has \{split\} in it"),
+        (describe("classes: {a: [1, 1, 1]}"), "names 1 classes; expected 2 to 254"),
+        (
+            lambda root: (root / "images/train/0.jpg").write_text(""),
+            "0.jpg and 0.png have the same name",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(
@@ -166,6 +205,14 @@ def test_a_missing_mask_of_cityscapes_is_named(tmp_path: Path) -> None:
     next((tmp_path / "gtFine").rglob("*.png")).unlink()
     with pytest.raises(DataError, match=r"leftImg8bit.png has no mask; expected .*labelIds.png"):
         examples("cityscapes", tmp_path, "train")
+
+
+@pytest.mark.parametrize("missing", ["leftImg8bit/val", "gtFine/train"])
+def test_a_missing_folder_of_cityscapes_is_named(tmp_path: Path, missing: str) -> None:
+    write_cityscapes(tmp_path, {"train/aachen": 1, "val/ulm": 1})
+    (tmp_path / missing).rename(tmp_path / "elsewhere")
+    with pytest.raises(DataError, match=f"there is no folder .*{missing}; expected"):
+        examples("cityscapes", tmp_path, missing.rpartition("/")[2])
 
 
 @pytest.mark.parametrize(
@@ -203,3 +250,23 @@ def test_cityscapes_trains_and_evaluates_end_to_end(tmp_path: Path) -> None:
     assert trained["segmentation"]["iou"]["train"] is None  # absent
     assert call("evaluate", run, "--split", "val", "--batch-size", 2, "--json", figures) == 0
     assert json.loads(figures.read_text())["segmentation"] == trained["segmentation"]
+
+
+def test_ones_own_images_may_have_sizes_of_their_own(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_own(data, in_colours=False)
+    for kind in ("images", "masks"):
+        file = data / kind / "val/1.png"
+        with Image.open(file) as picture:
+            picture.crop((0, 0, 20, 24)).save(file)
+    arguments = ["--dataset.name", "masks", "--pixels.class_weights", "{}", "--data", data]
+    arguments += ["--output", tmp_path / "run", *TINY, "--optimiser.warmup", "0 steps"]
+    assert call("train", "camvid", *arguments) == 0
+    confusion = []
+    for batch_size in (1, 4):
+        file = tmp_path / "figures.json"
+        options = ["--split", "val", "--batch-size", batch_size, "--json", file]
+        assert call("evaluate", tmp_path / "run", *options) == 0
+        confusion.append(json.loads(file.read_text())["segmentation"]["confusion"])
+    assert confusion[0] == confusion[1]
+    assert np.sum(confusion[0]) == 3 * 23 * 32 + 23 * 20

@@ -68,12 +68,39 @@ def test_the_command_reports_steps_and_miou_warm_and_cold(run: Path, tmp_path: P
         arguments += [*solver, "--output", frames]
         assert call("predict", tmp_path / "model", *arguments) == 0
         found = json.loads(figures.read_text())
-        assert len(found["frames"]) == len(list(frames.iterdir())) == 4
+        assert [frame["steps"] > 0 for frame in found["frames"]] == [True] * 4
+        drawn = sorted(file.name for file in frames.iterdir())
+        assert drawn == ["0.png", "1.png", "2.png", "3.png", "legend.png"]
         steps.append(found["mean_steps"])
         scores.append(found["segmentation"]["iou"])
     assert steps[0] < steps[1] / 2
     assert scores[0] == scores[1]
     assert set(scores[0]) == set(bundle.classes["segmentation"])
+
+
+def test_frames_come_in_the_order_of_their_numbers_and_are_judged_where_they_have_masks(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, frames = run.parent / "data", tmp_path / "frames"
+    frames.mkdir()
+    picture, mask = (sorted((data / name).iterdir())[0] for name in ("val", "valannot"))
+    for k in (10, 2, 1):
+        shutil.copy(picture, frames / f"frame_{k}.png")
+    (tmp_path / "masks").mkdir()
+    shutil.copy(mask, tmp_path / "masks/frame_2.png")
+    file = tmp_path / "figures.json"
+    options = ["--masks", tmp_path / "masks", "--output", tmp_path / "out", "--json", file]
+    assert call("predict", run, "--stream", frames, *options) == 0
+    found = json.loads(file.read_text())
+    assert [Path(frame["file"]).stem for frame in found["frames"]] == [
+        "frame_1", "frame_2", "frame_10",
+    ]  # fmt: skip
+    assert np.sum(found["segmentation"]["confusion"]) == (np.array(Image.open(mask)) != 11).sum()
+    assert "by the 1 frames with a mask" in capsys.readouterr().out
+    listed = [frames / f"frame_{k}.png" for k in (10, 1)]
+    assert call("predict", run, *options[2:], "--stream", *listed) == 0
+    found = json.loads(file.read_text())
+    assert [frame["file"] for frame in found["frames"]] == [str(frame) for frame in listed]
 
 
 def test_a_broken_frame_does_not_spoil_those_after_it(run: Path) -> None:
@@ -98,7 +125,9 @@ def test_a_broken_frame_does_not_spoil_those_after_it(run: Path) -> None:
         ([], "expected images, or --stream FRAMES"),
         (["x.png", "--stream", "y"], "expected images, or --stream FRAMES"),
         (["x.png", "--cold", "true"], "--masks and --cold are for --stream"),
-        (["--stream", "DATA/val", "--masks", "DATA/trainannot"], "has no mask; expected"),
+        (["--stream", "DATA/val", "--masks", "DATA/trainannot"], "no frame has a mask in"),
+        (["--stream", "DATA/val", "--data", "DATA"], "--data is for --masks"),
+        (["--stream", "DATA/val", "--output", "DATA/val"], "say --output with another folder"),
         (["--stream", "DATA/val", "--masks", "DATA/none"], "there is no folder"),
     ],
 )

@@ -1,5 +1,6 @@
 """The backbone of one model as the beginning of another: all of it, or an error."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,21 @@ def test_the_backbone_is_taken_over_and_the_heads_are_not() -> None:
     assert all(name.startswith("heads.segmentation.") for name in done.fresh)
 
 
-def test_another_shape_is_an_error_and_changes_nothing() -> None:
-    source, target = model("classification"), model("segmentation", channels=(4, 12))
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"channels": (4, 12)}, r"has channels \[4, 8\], this model has \[4, 12\]"),
+        ({"expansion": 2}, "has expansion 5, this model has 2; .* say --model.expansion"),
+        ({"in_channels": 1}, r"of another shape \(stem.conv1.weight \(4, 3, 3, 3\) instead of"),
+        ({"stem_projection": False}, r"unexpected \(stem\.conv3"),
+    ],
+)
+def test_another_shape_is_an_error_and_changes_nothing(
+    options: dict[str, object], message: str
+) -> None:
+    source, target = model("classification"), model("segmentation", **options)
     before = {name: value.clone() for name, value in target.state_dict().items()}
-    with pytest.raises(ValueError, match=r"of another shape \(f\.blocks\.1\..* instead of "):
+    with pytest.raises(ValueError, match=message):
         transfer_backbone(source, target, "it")
     assert all(torch.equal(value, before[name]) for name, value in target.state_dict().items())
 
@@ -69,11 +81,22 @@ def test_a_run_begins_with_the_backbone_of_another_and_says_so(
     assert call("train", "camvid", "--output", tmp_path / "second", *arguments, *slow) == 0
     assert "tensors of stem and f were loaded; " in capsys.readouterr().out
     assert state(tmp_path / "second", "previous.ckpt")["progress"]["step"] == 0
-    first, second = state(tmp_path / "first")["model"], state(tmp_path / "second")
-    for part in ("model", "ema"):
-        for name, value in second[part].items():
-            if name.startswith("f."):
-                assert torch.equal(value, first[name]), name
+    first = state(tmp_path / "first")["model"]
+    told = json.loads((tmp_path / "second/transfer.json").read_text())
+    assert {*told["loaded"], *told["left"]} == {*first}
+
+    def assert_taken_over() -> None:
+        second = state(tmp_path / "second")
+        for part in ("model", "ema"):
+            for name, value in second[part].items():
+                if name.startswith("f."):
+                    assert torch.equal(value, first[name]), name
+
+    assert_taken_over()
+    for file in (tmp_path / "second").glob("*.ckpt"):  # as if killed before it saved anything
+        file.unlink()
+    assert call("train", "--resume", tmp_path / "second") == 0
+    assert_taken_over()
 
 
 def test_a_model_that_is_not_there_is_named(

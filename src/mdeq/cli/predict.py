@@ -1,5 +1,6 @@
 """`mdeq predict`: use a trained model on image files."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,12 @@ from mdeq.cli.options import (
 )
 from mdeq.cli.stream import predict_stream
 from mdeq.data import SUFFIXES
-from mdeq.engine import open_bundle, predict
+from mdeq.engine import create_accelerator, open_bundle, predict
 from mdeq.engine.pictures import save_overlay
 from mdeq.models import MDEQ
 
 USAGE = """mdeq predict MODEL IMAGE [IMAGE ...]
-       mdeq predict MODEL --stream FRAMES [--masks DIR]"""
+       mdeq predict MODEL --stream FOLDER [--masks DIR]"""
 DESCRIPTION = """Classify and segment image files: prints the most probable classes, and writes
 an overlay of the predicted mask for every image. With --stream the images are frames of a video:
 each solve starts from the equilibrium of the frame before, which takes fewer evaluations of f."""
@@ -35,11 +36,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--stream",
         type=str,
+        nargs="+",
         metavar="FRAMES",
-        help="A folder of frames, in the order of their names",
+        help="The frames of a video in their order, or a folder of them: then by their names",
     )
     parser.add_argument(
-        "--masks", type=str, metavar="DIR", help="The masks of the frames, to be judged by"
+        "--masks", type=str, metavar="DIR", help="Masks of frames, of the same names, to judge by"
+    )
+    parser.add_argument(
+        "--data",
+        type=str,
+        metavar="DIR",
+        help="Where the data of the model are, if --masks is in their coding and they have moved",
     )
     parser.add_argument(
         "--cold", type=bool, default=False, help="Start from zero at every frame, to compare"
@@ -55,20 +63,26 @@ def main(arguments: list[str]) -> int:
         raise ValueError("expected images, or --stream FRAMES; see mdeq predict --help")
     if options.stream is None and (options.masks is not None or options.cold):
         raise ValueError("--masks and --cold are for --stream")
+    if options.masks is None and options.data is not None:
+        raise ValueError("--data is for --masks")
     bundle = open_bundle(options.model)
+    bundle.model.to(create_accelerator().device)
     if isinstance(bundle.model, MDEQ):
         bundle.model.solver = overridden({}, overrides).get("solver", {})
     elif overrides:
         raise ValueError("this model has no solver; leave the options for it out")
     folder = Path(options.output)
+    files = _files(options.stream or options.images)
+    if "segmentation" in bundle.classes:
+        _check_apart(files, folder)
     if options.stream is not None:
         figures = predict_stream(
-            bundle, _files([options.stream]), folder, masks=options.masks, warm=not options.cold
+            bundle, files, folder, masks=options.masks, data=options.data, warm=not options.cold
         )
         write_json(options.json, figures)
         return 0
     rows: list[dict[str, Any]] = []
-    for file in _files(options.images):
+    for file in files:
         prediction = predict(bundle, file)
         row: dict[str, Any] = {"file": file}
         if prediction.probabilities is not None:
@@ -96,12 +110,31 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _check_apart(files: list[str], folder: Path) -> None:
+    """No overlay takes the place of an image."""
+    for file in files:
+        if Path(file).resolve().parent == folder.resolve():
+            raise ValueError(
+                f"overlays would be written beside {file}, and could replace it; "
+                "say --output with another folder"
+            )
+
+
+def _in_order(file: Path) -> list[tuple[int, str]]:
+    """frame_2 before frame_10."""
+    return [
+        (int(part), "") if part.isdecimal() else (-1, part)
+        for part in re.split(r"(\d+)", file.name)
+    ]
+
+
 def _files(names: list[str]) -> list[str]:
     """The files, and the image files in the folders, in order."""
     files: list[str] = []
     for name in names:
         if Path(name).is_dir():
-            inside = [str(f) for f in sorted(Path(name).iterdir()) if f.suffix.lower() in SUFFIXES]
+            found = sorted(Path(name).iterdir(), key=_in_order)
+            inside = [str(file) for file in found if file.suffix.lower() in SUFFIXES]
             if not inside:
                 raise ValueError(f"the folder {name} has no images: no {', '.join(SUFFIXES)} file")
             files += inside

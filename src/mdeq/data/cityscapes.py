@@ -39,10 +39,10 @@ class Cityscapes(Scenes):
         if split == "test":
             return None
         root = self.checked_folder(folder, LAYOUT)
-        try:
-            stored = datasets.Cityscapes(root, split, mode="fine", target_type="semantic")
-        except RuntimeError:
-            raise DataError(f"there is no Cityscapes in {root}; expected {LAYOUT}") from None
+        for needed in (root / "leftImg8bit" / split, root / "gtFine" / split):
+            if not needed.is_dir():  # torchvision would look for the archives, and unpack them
+                raise DataError(f"there is no folder {needed}; expected {LAYOUT}, likewise val")
+        stored = datasets.Cityscapes(root, split, mode="fine", target_type="semantic")
         files = [
             (Path(image), Path(mask))
             for image, (mask,) in sorted(zip(stored.images, stored.targets, strict=True))

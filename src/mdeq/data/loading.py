@@ -127,7 +127,9 @@ def batches(
 ) -> Generator[Batch]:
     """Load the batches of an order; the first unreadable sample raises its DataError.
 
-    Close it if you stop before its end: its workers go on until then.
+    Images of different sizes, as some datasets have them in evaluation, do not fit into one
+    batch: they come in one for each size. Close it if you stop before its end: its workers go on
+    until then.
     """
     loader = DataLoader(
         examples,
@@ -138,10 +140,10 @@ def batches(
         generator=torch.Generator(),  # so that the global one is left alone
         worker_init_fn=_leave_signals_to_the_main_process,
     )
-    for batch in loader:
-        if isinstance(batch, DataError):
-            raise batch
-        yield batch
+    for parts in loader:
+        if isinstance(parts, DataError):
+            raise parts
+        yield from parts
 
 
 def derived_seed(*parts: int) -> int:
@@ -161,13 +163,11 @@ def _leave_signals_to_the_main_process(worker: int) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _collate(items: list[Batch | DataError]) -> Batch | DataError:
+def _collate(items: list[Batch | DataError]) -> list[Batch] | DataError:
+    """A batch for every size of image."""
+    by_size: dict[tuple[int, ...], list[Batch]] = {}
     for item in items:
         if isinstance(item, DataError):
             return item
-    try:
-        batch: Batch = default_collate(items)
-    except RuntimeError:
-        sizes = sorted({tuple(item["image"].shape[1:]) for item in items})  # type: ignore[index]
-        return DataError(f"images of different sizes in one batch: {sizes[:3]}; say batch size 1")
-    return batch
+        by_size.setdefault(tuple(item["image"].shape), []).append(item)
+    return [default_collate(alike) for alike in by_size.values()]

@@ -51,6 +51,10 @@ class Coding:
         table = np.array([classes[value] for value in present.tolist()], np.uint8)
         return torch.from_numpy(table[places.reshape(stored.shape[:2])])
 
+    def knows(self, colours: npt.NDArray[Any]) -> bool:
+        """Whether all colours (H, W, 3) are of classes or ignored."""
+        return bool(np.isin(_packed(colours), list(self._by_colour())).all())
+
     def _by_number(self) -> dict[int, int]:
         ignored = {code: IGNORED for code in self.ignored if isinstance(code, int)}
         return {number: k for k, number in enumerate(self.numbers)} | ignored
@@ -74,10 +78,18 @@ def _unpacked(number: int) -> Colour:
 
 
 def read_mask(file: Path, coding: Coding) -> Tensor:
-    """A mask file as a tensor (H, W) of classes, IGNORED where there is none."""
+    """A mask file as a tensor (H, W) of classes, IGNORED where there is none.
+
+    A file with a palette holds colours if all of those in it are of classes or ignored, and
+    numbers otherwise: programs that save colours with a palette number them as they like.
+    """
     with opened(file) as image:
-        in_colours = image.mode not in ("1", "L", "P", "I", "I;16")
-        stored = np.asarray(image.convert("RGB") if in_colours else image)
+        colours = None
+        if image.mode not in ("1", "L", "I", "I;16"):
+            colours = np.asarray(image.convert("RGB"))
+        if image.mode == "P" and colours is not None and not coding.knows(colours):
+            colours = None
+        stored = np.asarray(image) if colours is None else colours
     return coding.decode(stored, file)
 
 

@@ -96,7 +96,8 @@ class PairedFolders(Scenes):
     """Your own images and masks, described by a dataset.yaml beside them.
 
         images: images/{split}      # folders of images, for train, val and test
-        masks: masks/{split}        # and of their masks, of the same names
+        masks: masks/{split}        # and of their masks, of the same names; without {split} in
+                                    # both all are for training, but for those of `holdout`
         classes:                    # in the order of their numbers in the masks
           road: [128, 64, 128]      # colour: in pictures, and in masks stored in colours
           sky: [128, 128, 128]
@@ -114,7 +115,10 @@ class PairedFolders(Scenes):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.holdout is not None and (not isinstance(self.holdout, str) or not self.holdout):
-            raise ValueError(f"holdout is {self.holdout!r}; expected how names begin, or null")
+            raise ValueError(
+                f"holdout is {self.holdout!r}; expected how names begin (a number in quotes: "
+                "'\"0001\"'), or null"
+            )
 
     def coding(self, folder: Path | None) -> Coding:
         """As it is described."""
@@ -127,9 +131,12 @@ class PairedFolders(Scenes):
         root = self.checked_folder(folder, layout)
         stored: Split = "train" if split == "val" and self.holdout else split
         images = root / description.images.replace("{split}", stored)
-        if stored != "train" and not images.is_dir():
+        masks = root / description.masks.replace("{split}", stored)
+        if stored != "train" and not (description.has_splits and images.is_dir()):
             return None
-        found = paired(images, root / description.masks.replace("{split}", stored))
+        if stored == "test" and not masks.is_dir():  # pictures without an answer
+            return None
+        found = paired(images, masks)
         if self.holdout is None or split == "test":
             return found
         kept = [pair for pair in found if pair[0].name.startswith(self.holdout)]
@@ -184,13 +191,18 @@ class Description:
 
     Attributes:
         coding: Of the masks.
-        images: The folder of images, with {split} in it.
+        images: The folder of images, with {split} in it if every split has one.
         masks: The folder of masks.
     """
 
     coding: Coding
     images: str = "images/{split}"
     masks: str = "masks/{split}"
+
+    @property
+    def has_splits(self) -> bool:
+        """Whether every split has a folder; otherwise all images are for training."""
+        return "{split}" in self.images
 
     @classmethod
     def of(cls, written: object, source: str) -> Self:
@@ -203,13 +215,19 @@ class Description:
                 raise DataError(f"{source} has a field {name!r}; expected {', '.join(known)}")
         folders = {name: written[name] for name in ("images", "masks") if name in written}
         for name, pattern in folders.items():
-            if not isinstance(pattern, str) or "{split}" not in pattern:
-                raise DataError(
-                    f"{source}: {name} is {pattern!r}; expected a folder with {{split}} in it"
-                )
+            if not isinstance(pattern, str):
+                raise DataError(f"{source}: {name} is {pattern!r}; expected a folder")
+        patterns = [folders.get("images", cls.images), folders.get("masks", cls.masks)]
+        if len({"{split}" in pattern for pattern in patterns}) > 1:
+            raise DataError(
+                f"{source}: one of {' and '.join(patterns)} has {{split}} in it, the other does "
+                "not; expected both or none"
+            )
         classes, ignore = written.get("classes"), written.get("ignore", [])
-        if not isinstance(classes, Mapping) or not 2 <= len(classes) < 255:
+        if not isinstance(classes, Mapping):
             raise DataError(f"{source}: classes is {classes!r}; expected names, each with a colour")
+        if not 2 <= len(classes) < 255:
+            raise DataError(f"{source} names {len(classes)} classes; expected 2 to 254")
         if not isinstance(ignore, list):
             raise DataError(f"{source}: ignore is {ignore!r}; expected numbers or colours")
         coding = Coding(
@@ -245,7 +263,13 @@ def paired(images: Path, masks: Path) -> list[tuple[Path, Path]]:
         if not folder.is_dir():
             raise DataError(f"there is no folder {folder}; expected images and masks in pairs")
         files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
-        found.append({file.stem: file for file in files})
+        named = {file.stem: file for file in files}
+        for file in files:
+            if named[file.stem] is not file:
+                raise DataError(
+                    f"{file} and {named[file.stem].name} have the same name; expected one of them"
+                )
+        found.append(named)
     by_name, masks_by_name = found
     if not by_name:
         raise DataError(f"{images} has no images; expected {', '.join(SUFFIXES)} files")

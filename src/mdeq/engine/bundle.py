@@ -8,6 +8,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -118,15 +119,17 @@ def check_classes(
 ) -> None:
     """The classes of some data are those that are expected of them."""
     for task, names in expected.items():
-        if list(found.get(task, ())) != list(names):
-            raise ValueError(
-                f"the {task} classes of these data are {_some(found.get(task, ()))}, but {whose} "
-                f"{_some(names)}"
-            )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f", ... ({len(names)})" if len(names) > 5 else "") or "none"
+        there = list(found.get(task, ()))
+        if there == list(names):
+            continue
+        if not there:
+            raise ValueError(f"these data have no labels for {task}, which {whose}; give others")
+        for number, (name, other) in enumerate(zip_longest(names, there, fillvalue="none")):
+            if name != other:
+                raise ValueError(
+                    f"{task} class {number} of these data ({len(there)} in all) is {other}, but "
+                    f"{whose} {name} there ({len(names)} in all); give data with the same classes"
+                )
 
 
 def model_folder(name: str) -> Path:

@@ -45,17 +45,20 @@ def predict(bundle: Bundle, file: str | Path, *, start: Prediction | None = None
     """
     pixels = read_image(file)
     model = bundle.model
+    weight = next(model.parameters())
     logits: dict[str, Tensor] = {}
     found: list[Equilibrium] = []
     for part in bundle.parts:
         seen = part.source.fit(pixels, segmenting="segmentation" in part.classes)
-        images = part.source.normalise(seen[None], next(model.parameters()).dtype)
+        images = part.source.normalise(seen[None].to(weight.device), weight.dtype)
         how: dict[str, Any] = {}
         if isinstance(model, MDEQ):
             how = {"tasks": list(part.classes), "on_equilibrium": found.append}
             if start is not None and start.z and start.image.shape == pixels.shape:
                 how["z0"] = start.z[len(found)]
-        logits |= by_task(model(images, **how), part.classes)
+        logits |= {
+            task: value.cpu() for task, value in by_task(model(images, **how), part.classes).items()
+        }
     mask = None
     if "segmentation" in logits:
         size = (pixels.shape[1], pixels.shape[2])

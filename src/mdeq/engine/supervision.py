@@ -44,8 +44,8 @@ class Supervised(nn.Module):
         output = self.model(images, tasks=tasks, on_equilibrium=look, **how)
         size = images.shape[2:]
         auxiliary = {
-            # Not cropped, as for the segmentation head: else the pixels of scales do not align.
-            name: head(found[0].z[head.scale], size)
+            # Not cropped for segmentation, as in its head: else the pixels of scales do not align.
+            name: head((found[0].z if head.dense else found[0].scales)[head.scale], size)
             for name, head in self.auxiliary.items()
             if isinstance(head, ScaleHead) and head.task in tasks
         }
@@ -63,12 +63,13 @@ class ScaleHead(nn.Module):
     def __init__(self, channels: int, classes: int, task: str, scale: int, stride: int) -> None:
         super().__init__()
         self.task, self.scale = task, scale
+        self.dense = task == "segmentation"
         self.stride = stride  # pixels of the image to one of the scale
         self.classifier = nn.Conv2d(channels, classes, 1)
 
     def forward(self, z: Tensor, size: tuple[int, int]) -> Tensor:
         """Logits (B, K), or (B, K, H, W) at the size of the image."""
-        if self.task == "classification":
+        if not self.dense:
             logits: Tensor = self.classifier(z.mean(dim=(2, 3), keepdim=True))[:, :, 0, 0]
             return logits
         logits = interpolate(self.classifier(z), scale_factor=float(self.stride), mode="bilinear")

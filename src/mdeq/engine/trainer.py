@@ -108,8 +108,8 @@ class Trainer:
         """Write what there is to write into the folder of a run."""
         self.run, self.journal = run, Journal(run)
 
-    def resume(self) -> None:
-        """Go on from the last whole checkpoint of the run, or from its beginning."""
+    def resume(self) -> bool:
+        """Go on from the last whole checkpoint of the run; False if there is none yet."""
         state: dict[str, Any] | None = None
         if self.run is not None:
             state = load_checkpoint(self.run.folder, self.journal.say)
@@ -119,6 +119,7 @@ class Trainer:
             self.learner.load(state)
             self.progress = Progress(**state["progress"])
         self.journal.rewind(self.progress.step, self.progress.evaluated)
+        return state is not None
 
     def train(self) -> None:
         """Train to the end; save and raise InterruptedRun if a signal comes before it."""

@@ -34,12 +34,20 @@ def transfer_backbone(source: nn.Module, target: nn.Module, name: str) -> Transf
     """Load stem and f of one model into another of the same architecture, or change nothing."""
     if not isinstance(source, MDEQ) or not isinstance(target, MDEQ):
         raise ValueError("only equilibrium models have a backbone to transfer; leave init out")
-    for field in ("groups", "post_groups", "upsampling", "downsamplings"):  # no shape shows these
-        theirs, own = getattr(source.config, field), getattr(target.config, field)
-        if theirs != own:
+    theirs, own = source.config, target.config
+    for field, first, second in (
+        ("channels", list(theirs.channels), list(own.channels)),
+        ("expansion", theirs.expansion, own.expansion),
+        # No shape shows these.
+        ("groups", theirs.groups, own.groups),
+        ("post_groups", theirs.post_groups or theirs.groups, own.post_groups or own.groups),
+        ("upsampling", theirs.upsampling, own.upsampling),
+        ("downsamplings", theirs.downsamplings, own.downsamplings),
+    ):
+        if first != second:
             raise ValueError(
-                f"the backbone of {name} has {field} {theirs!r}, this model has {own!r}; expected "
-                f"the same architecture: say --model.{field} {theirs}"
+                f"the backbone of {name} has {field} {first!r}, this model has {second!r}; "
+                f'expected the same architecture: say --model.{field} "{first}"'
             )
     backbone = nn.ModuleDict({"stem": target.stem, "f": target.f})
     state = source.state_dict()
