@@ -78,6 +78,27 @@ class TestAnswers:
         assert figures["split"] == "val"
         assert figures["examples"] == 10
 
+    def test_evaluate_shows_how_the_figures_depend_on_the_budget(
+        self, run: Path, capsys: Said
+    ) -> None:
+        assert call("evaluate", run, "--budgets", "true", "--json", "e.json") == 0
+        figures = json.loads(Path("e.json").read_text())
+        assert [row["max_steps"] for row in figures["budgets"]] == [1, 2, 4, 8, 15, 30]
+        trained_with = figures["budgets"][2]  # at most 4 evaluations
+        for part in ("classification", "segmentation", "equilibrium"):
+            assert trained_with[part] == figures[part]
+        assert "2 more follow every solve" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("tolerance", "label"),
+        [(1e-30, "not an equilibrium: no image reached 1e-30"), (10, "100 % of the images at an")],
+    )
+    def test_an_answer_away_from_the_equilibrium_is_labelled(
+        self, run: Path, capsys: Said, tolerance: float, label: str
+    ) -> None:
+        assert call("evaluate", run, "--solver.tol", tolerance) == 0
+        assert label in capsys.readouterr().out
+
     def test_a_run_is_a_model_for_python_too(self, run: Path) -> None:
         assert mdeq.load(run / "best").config.channels == (4, 8)
 
@@ -125,6 +146,11 @@ WRONG = {
         ["train", "--evaluation.window", "[8, 8]"],
         "for data that have masks",
     ),
+    "no memory": (["train", "--model.channels", "[4000000, 8, 8]"], "there is not enough memory"),
+    "output over input": (
+        ["predict", "RUN", "RUN/samples/0.png", "--output", "RUN/samples"],
+        "say --output with another folder",
+    ),
     "no such model": (["models", "resnet"], "unknown model 'resnet'"),
 }
 
@@ -134,7 +160,7 @@ def test_a_mistake_exits_with_2_and_one_line(run: Path, capsys: Said, case: str)
     arguments, message = WRONG[case]
     if "broken" in case:
         Path("broken.png").write_bytes(b"no image")
-    assert call(*(run if a == "RUN" else a for a in arguments)) == 2
+    assert call(*(a.replace("RUN", str(run)) for a in arguments)) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.startswith("mdeq")

@@ -16,6 +16,7 @@ import yaml
 
 from mdeq.engine import open_bundle
 from mdeq.engine.bundle import Bundle
+from mdeq.implicit import evaluations_after
 from mdeq.models import MDEQ, SHIPPED, shipped_folder
 
 CARD = """---
@@ -51,8 +52,7 @@ def card(
     records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     model = bundle.model
     assert isinstance(model, MDEQ)
-    after = {"phantom": ", then {steps} damped ones", "one_step": ", then one more"}
-    backward = model.config.backward
+    after = evaluations_after(model.backward)
     part = bundle.parts[0]
     return CARD.format(
         name=name,
@@ -66,7 +66,7 @@ def card(
         parameters=figures["parameters"],
         solver=model.config.solver.solver,
         budget=model.config.solver.max_steps,
-        after=after.get(backward["mode"], "").format(**backward),
+        after=f", then {after} more" if after else "",
         figures="\n".join(f"| {what} | {value} |" for what, value in _rows(figures)),
     )
 

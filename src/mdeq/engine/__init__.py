@@ -8,9 +8,10 @@ from mdeq.engine.interruption import InterruptedRun
 from mdeq.engine.losses import task_loss
 from mdeq.engine.prediction import Prediction, predict, stream
 from mdeq.engine.recipe import Recipe, list_recipes, read_yaml, recipe_file
+from mdeq.engine.report import budgets_table, figures_table
 from mdeq.engine.tasks import by_task
 from mdeq.engine.trainer import Trainer
-from mdeq.engine.training import figures_table, resume_run, start_run
+from mdeq.engine.training import resume_run, start_run
 
 __all__ = [
     "Bundle",
@@ -19,6 +20,7 @@ __all__ = [
     "Prediction",
     "Recipe",
     "Trainer",
+    "budgets_table",
     "by_task",
     "create_accelerator",
     "evaluate",

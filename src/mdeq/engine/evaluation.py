@@ -74,8 +74,11 @@ def evaluate(
     model.train(was_training)
     if accelerator.reduce(torch.tensor(float(stopped()), device=accelerator.device)) > 0:
         return None
+    figures = scores.compute()
+    if isinstance(model, MDEQ):
+        figures["equilibrium"]["tolerance"] = model.solver.tol
     return {
-        **scores.compute(),
+        **figures,
         "split": examples.split,
         "examples": len(examples),
         "seconds": time.perf_counter() - began,

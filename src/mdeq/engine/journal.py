@@ -7,6 +7,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from mdeq.engine.report import describe, spoken_time
 from mdeq.engine.run import TENSORBOARD, Run
 
 EARLY = 10  # steps, after which the time that a run will take is estimated
@@ -97,30 +98,6 @@ class Journal:
 
     def _epoch(self, step: int) -> float:
         return round(step / self._steps_per_epoch, 4)
-
-
-def describe(figures: dict[str, Any]) -> list[str]:
-    """The figures of an evaluation in words."""
-    words = []
-    if "classification" in figures:
-        words.append(f"accuracy {100 * figures['classification']['top1']:.1f} %")
-    if "segmentation" in figures:
-        words.append(f"mIoU {100 * figures['segmentation']['miou']:.1f} %")
-    if "equilibrium" in figures:
-        solver = figures["equilibrium"]
-        words.append(
-            f"residual {solver['residual']:.2g} after {solver['steps']:.3g} evaluations of f"
-        )
-    return words
-
-
-def spoken_time(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
 
 
 def _flat(figures: dict[str, Any], prefix: str = "") -> list[tuple[str, float]]:

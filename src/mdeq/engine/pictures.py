@@ -46,6 +46,14 @@ def patches(names: Sequence[str], colours: Sequence[Colour | None], which: Any) 
     ]
 
 
+def save_legend(file: Path, names: Sequence[str], colours: Sequence[Colour | None]) -> None:
+    """Which colour is which class, as a picture of its own."""
+    figure = Figure(figsize=(2.4, 0.5 + 0.26 * len(names)))
+    handles = patches(names, colours, range(len(names)))
+    figure.legend(handles=handles, loc="center", frameon=False)
+    figure.savefig(file, dpi=120)
+
+
 def save_overlay(
     file: Path,
     image: Tensor,
@@ -55,7 +63,9 @@ def save_overlay(
     truth: Tensor | None = None,
 ) -> None:
     """An image beside its overlay, and that of the truth if it is known, with a legend."""
-    masks = [("predicted", mask)] if truth is None else [("predicted", mask), ("truth", truth)]
+    masks = [("predicted", mask.cpu())]
+    if truth is not None:
+        masks.append(("truth", truth.cpu()))
     height, width = mask.shape
     panel = 4.2 * width / height
     figure = Figure(figsize=(panel * (1 + len(masks)) + 1.6, 4.2), layout="constrained")
@@ -85,6 +95,8 @@ def save_summary(
     classes: dict[str, list[str]],
     colours: Sequence[Colour | None],
     title: str,
+    *,
+    window: Window | None = None,
 ) -> None:
     """Learning curves, the convergence of every scale, and predictions, in one picture."""
     figure = Figure(figsize=(13, 8), layout="constrained")
@@ -101,16 +113,20 @@ def save_summary(
     ]
     if isinstance(model, MDEQ):
         alike = len({image.shape for image in images}) == 1 and images[0].numel() < 3 * 256 * 256
-        _draw_convergence(convergence[0], model, torch.cat(images) if alike else images[0])
+        seen = torch.cat(images) if alike else images[0]
+        if window is not None:
+            seen = seen[:, :, : window[0], : window[1]]
+        _draw_convergence(convergence[0], model, seen)
     rows = below.subplots(2 if "segmentation" in classes else 1, len(shown), squeeze=False)
     for column, (sample, image) in enumerate(zip(shown, images, strict=True)):
         with torch.no_grad():  # one by one: they may be large, and of different sizes
-            logits = by_task(model(image), classes)
+            output = model(image) if window is None else in_windows(model, image, window)
+            logits = by_task(output, classes)
         _draw_sample(rows[:, column], sample, logits, classes, colours)
     if "segmentation" in classes:
         rows[1, 0].set_title("predicted mask", fontsize=10)
-    if "segmentation" in classes:
-        handles = patches(classes["segmentation"], colours, range(20))
+        names = classes["segmentation"]
+        handles = patches(names, colours, range(len(names)))
         below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
     figure.savefig(file, dpi=110)
 

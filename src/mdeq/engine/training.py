@@ -1,9 +1,9 @@
 """A run from beginning to end, for the command line and for scripts."""
 
+import json
 import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +12,29 @@ import yaml
 from mdeq.data import write_image
 from mdeq.engine.bundle import LAST, model_folder
 from mdeq.engine.devices import create_accelerator
-from mdeq.engine.journal import describe, spoken_time
 from mdeq.engine.recipe import Recipe, read_yaml
+from mdeq.engine.report import describe, figures_table
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
 from mdeq.engine.trainer import Trainer
-from mdeq.models import load
+from mdeq.models import Transfer, load
 
 SAMPLES = "samples"
+TRANSFER = "transfer.json"
 
 
 def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[str, Any]:
     """Train in a new folder, `output` or the next free one in runs/; the final figures."""
     trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
-    transfer = None
-    if recipe.init is not None:
-        transfer = trainer.learner.begin_with(load(model_folder(recipe.init)), recipe.init)
+    transfer = _begin(trainer)
     if trainer.accelerator.is_main_process:
         run = Run.create(name, output)
         run.write(RECIPE, trainer.recipe.to_yaml())
+        if transfer is not None:
+            run.write(TRANSFER, json.dumps(asdict(transfer), indent=2))
         trainer.enter(run)
     if transfer is not None:
-        trainer.save()  # so that a run that is killed early goes on from there too
-        trainer.journal.say(f"from {recipe.init}: {transfer}")
+        trainer.save()  # the other model may be gone when the run goes on
+        trainer.journal.say(f"from {recipe.init}: {transfer}; every name is in {TRANSFER}")
     return _complete(trainer)
 
 
@@ -60,37 +61,15 @@ def resume_run(
     trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     if trainer.accelerator.is_main_process:
         trainer.enter(Run(Path(folder)))
-    trainer.resume()
+    if not trainer.resume():
+        _begin(trainer)
     return _complete(trainer)
 
 
-def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> str:
-    """The figures of an evaluation, one a line."""
-    seen = " that it was trained on" if "train" in figures["split"] else ""
-    rows = [("split", f"{figures['split']}, {figures['examples']:,} images{seen}")]
-    if "classification" in figures:
-        rows.append(("accuracy", f"{100 * figures['classification']['top1']:.2f} %"))
-        if len(classes["classification"]) > 5:
-            rows.append(("top-5 accuracy", f"{100 * figures['classification']['top5']:.2f} %"))
-    if "segmentation" in figures:
-        rows.append(("mIoU", f"{100 * figures['segmentation']['miou']:.2f} %"))
-        rows += [
-            (f"  {name}", "absent" if value is None else f"{100 * value:.2f} %")
-            for name, value in figures["segmentation"]["iou"].items()
-        ]
-    if "equilibrium" in figures:
-        solver = figures["equilibrium"]
-        rows.append(("residual of f", f"{solver['residual']:.2g}"))
-        rows.append(("evaluations of f", f"{solver['steps']:.1f}"))
-    rows += [
-        ("parameters", f"{figures['parameters']:,}"),
-        (
-            "training time" if "evaluation_seconds" in figures else "evaluation time",
-            spoken_time(figures["seconds"]),
-        ),
-    ]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+def _begin(trainer: Trainer) -> Transfer | None:
+    """Take over the backbone that the recipe names, if it names one."""
+    init = trainer.recipe.init
+    return None if init is None else trainer.learner.begin_with(load(model_folder(init)), init)
 
 
 def _complete(trainer: Trainer) -> dict[str, Any]:
@@ -144,6 +123,7 @@ def _summarise(trainer: Trainer, run: Run, figures: dict[str, Any]) -> None:
         trainer.colours,
         f"{trainer.recipe.model['name']} on {trainer.recipe.dataset['name']}, {figures['split']} "
         "split: " + ", ".join(describe(figures)),
+        window=trainer.window_of(material),
     )
     run.file(SAMPLES).mkdir(exist_ok=True)
     for index in range(min(4, len(examples))):

@@ -11,6 +11,7 @@ from mdeq.implicit.modes import (
     Phantom,
     Unrolled,
     backward_mode,
+    evaluations_after,
     merge_backward,
     resolve_backward,
 )
@@ -26,6 +27,7 @@ __all__ = [
     "Phantom",
     "Unrolled",
     "backward_mode",
+    "evaluations_after",
     "fixed_point",
     "jacobian_norm",
     "merge_backward",

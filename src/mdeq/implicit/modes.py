@@ -131,6 +131,13 @@ MODES: Mapping[str, type[Implicit | Phantom | OneStep | Unrolled]] = {
 }
 
 
+def evaluations_after(backward: Backward) -> int:
+    """Evaluations of f that follow the forward solve, with and without gradients."""
+    if isinstance(backward, Phantom):
+        return backward.steps
+    return int(isinstance(backward, OneStep))
+
+
 def resolve_backward(backward: object) -> Backward:
     """A mode from its name, its settings, or itself."""
     if isinstance(backward, str):
