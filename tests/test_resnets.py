@@ -58,9 +58,9 @@ def test_it_can_be_saved_and_loaded(tmp_path: Path) -> None:
     torch.testing.assert_close(again(images), model(images), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("config", NETWORKS.values())
-def test_configurations_survive_plain_values(config: ResNetConfig) -> None:
-    assert ResNetConfig.from_dict(config.to_dict()) == config
+@pytest.mark.parametrize("name", [name for name in NETWORKS if "resnet" in name])
+def test_configurations_survive_plain_values(name: str) -> None:
+    assert ResNetConfig.from_dict(NETWORKS[name].to_dict()) == NETWORKS[name]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_configurations_survive_plain_values(config: ResNetConfig) -> None:
         ({"blocks": (1, 2)}, "expected a number for each of four stages"),
         ({"channels": (4, 8, 8, 8)}, "expected 8 at least"),
         ({"channels": (9, 9, 9, 9)}, "and an even first"),
-        ({"tasks": {"segmentation": 3}}, "a ResNet only classifies"),
-        ({"dropout": 0.1}, "unknown field of a ResNet 'dropout'"),
+        ({"tasks": {"segmentation": 3}}, "this network has one task: expected"),
+        ({"dropout": 0.1}, "unknown field of the model 'dropout'"),
     ],
 )
 def test_wrong_fields(change: dict[str, object], message: str) -> None:

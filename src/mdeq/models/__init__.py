@@ -1,8 +1,9 @@
-"""Multiscale equilibrium models (stem, backbone, heads, presets, weights), and ResNets."""
+"""Multiscale equilibrium models (stem, backbone, heads, presets, weights), and what to compare."""
 
 import mdeq.models.timm_models  # noqa: F401  registers the models with timm
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ, Equilibrium
+from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
@@ -21,6 +22,8 @@ __all__ = [
     "Equilibrium",
     "MDEQConfig",
     "Model",
+    "NeuralODE",
+    "NeuralODEConfig",
     "ResNet",
     "ResNetConfig",
     "Transfer",

@@ -1,17 +1,17 @@
-"""Everything that defines a model, as one value."""
+"""Everything that defines a multiscale equilibrium model, as one value."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, get_args
 
 from mdeq.implicit import OnFailure, backward_mode, merge_backward
-from mdeq.models.heads import TASKS
+from mdeq.models.base import ModelConfig
 from mdeq.nn import Initialisation, Upsampling
 from mdeq.solvers import SolverConfig, check_choice, check_count, check_number
 
 
 @dataclass(frozen=True, kw_only=True)
-class MDEQConfig:
+class MDEQConfig(ModelConfig):
     """A multiscale equilibrium model; every field is a keyword of `create_model`.
 
     Attributes:
@@ -26,10 +26,8 @@ class MDEQConfig:
         post_groups: Groups of the GroupNorm that ends the fusion; None: as all others.
         post_affine: Whether that GroupNorm has learnable scale and shift.
         initialisation: Of the weights of f: "paper", N(0, 0.01), or "fan_in", PyTorch's own.
-        in_channels: Of the image.
         downsamplings: Halvings of the image before the equilibrium: 0, 1 or 2.
         stem_projection: Whether the stem ends with a 1x1 convolution.
-        tasks: Classes of every task: "classification", "segmentation" or both.
         head_channels: Of the classification head's bottleneck at every scale; its output is
             four times wider.
         head_width: Features that the classifier sees.
@@ -51,10 +49,8 @@ class MDEQConfig:
     post_groups: int | None = None
     post_affine: bool = True
     initialisation: Initialisation = "paper"
-    in_channels: int = 3
     downsamplings: int = 0
     stem_projection: bool = True
-    tasks: Mapping[str, int] = field(default_factory=lambda: {"classification": 10}, hash=False)
     head_channels: tuple[int, ...] = ()
     head_width: int = 128
     segmentation_scales: Literal["finest", "all"] = "finest"
@@ -64,9 +60,10 @@ class MDEQConfig:
     on_failure: OnFailure = "ignore"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.solver, Mapping):  # as it comes from config.json
             object.__setattr__(self, "solver", SolverConfig.of(**self.solver))
-        for name in ("expansion", "groups", "in_channels", "head_width"):
+        for name in ("expansion", "groups", "head_width"):
             check_count(name, getattr(self, name))
         if self.post_groups is not None:
             check_count("post_groups", self.post_groups)
@@ -96,15 +93,6 @@ class MDEQConfig:
         check_number("norm_momentum", self.norm_momentum, above=0, most=1)
         check_number("dropout", self.dropout, least=0)
         _check(self.dropout < 1, "dropout", self.dropout, "a rate below 1")
-        _check(
-            isinstance(self.tasks, Mapping) and len(self.tasks) > 0,
-            "tasks",
-            self.tasks,
-            'the classes of every task, such as {"classification": 10}',
-        )
-        for task, classes in self.tasks.items():
-            check_choice("task", task, TASKS)
-            check_count(f"the number of classes for {task}", classes)
         if "classification" in self.tasks:
             _check(
                 len(self.head_channels) == len(self.channels),
@@ -123,8 +111,7 @@ class MDEQConfig:
             'a mapping such as {"mode": "phantom", "steps": 3}',
         )
         backward_mode(**self.backward)
-        for name in ("tasks", "backward"):  # presets share their parts; a model's are its own
-            object.__setattr__(self, name, dict(getattr(self, name)))
+        object.__setattr__(self, "backward", dict(self.backward))
 
     @property
     def size_divisor(self) -> int:
@@ -137,38 +124,11 @@ class MDEQConfig:
         `num_classes` sets the classes of the only task. `solver` and `backward` may be given
         in part: a name, or a mapping of what differs from the present settings.
         """
-        if "num_classes" in changes:
-            classes = changes.pop("num_classes")
-            if "tasks" in changes or len(self.tasks) != 1:
-                raise ValueError(
-                    f"num_classes={classes!r} is for the one task of a model by name; "
-                    'to choose tasks, say tasks={"classification": classes} alone'
-                )
-            changes["tasks"] = dict.fromkeys(self.tasks, classes)
-        for name in changes:
-            check_choice("field of the model", name, [*_names(), "num_classes"])
         if "solver" in changes:
             changes["solver"] = self.solver.override(changes["solver"])
         if "backward" in changes:
             changes["backward"] = merge_backward(self.backward, changes["backward"])
-        return replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in config.json."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The inverse of `to_dict`; unknown fields are errors."""
-        for name in values:
-            check_choice("field of the model", name, _names())
-        if "channels" not in values:
-            raise ValueError("the configuration has no channels; expected a width for every scale")
-        return cls(**values)
-
-
-def _names() -> list[str]:
-    return [f.name for f in fields(MDEQConfig)]
+        return super().override(**changes)
 
 
 def _check(condition: bool, name: str, value: object, expected: str) -> None:

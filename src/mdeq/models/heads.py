@@ -7,7 +7,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, relu
 
-TASKS = ("classification", "segmentation")
 EXPANSION = 4
 
 

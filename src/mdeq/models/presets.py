@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mdeq.models.config import MDEQConfig
+from mdeq.models.ode import NeuralODEConfig
 from mdeq.models.resnet import ResNetConfig
 from mdeq.solvers import SolverConfig
 
@@ -148,11 +149,13 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
     }
 )
 
-NETWORKS: Mapping[str, ResNetConfig] = MappingProxyType(
+NETWORKS: Mapping[str, ResNetConfig | NeuralODEConfig] = MappingProxyType(
     {
+        "node_cifar10": NeuralODEConfig(filters=124),
+        "anode_cifar10": NeuralODEConfig(filters=64, augment=10),
         "resnet18_cifar10_small": ResNetConfig(blocks=(2, 2, 2, 2), channels=(8, 16, 32, 64)),
         "resnet18_cifar10": ResNetConfig(blocks=(2, 2, 2, 2), channels=(60, 120, 240, 480)),
         "resnet101_cifar10": ResNetConfig(blocks=(3, 4, 23, 3), bottleneck=True),
     }
 )
-"""The explicit networks of the paper's table 1 and figure 4, at its sizes."""
+"""The other networks of the paper's table 1 and figure 4, at its sizes."""

@@ -7,15 +7,22 @@ from typing import Any
 
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
+from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.shipped import SHIPPED, named_folder, trained_preset
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
 
-Config = MDEQConfig | ResNetConfig
-Model = MDEQ | ResNet
+Config = MDEQConfig | ResNetConfig | NeuralODEConfig
+Model = MDEQ | ResNet | NeuralODE
 
+KINDS: Mapping[str, type[Config]] = {
+    "mdeq": MDEQConfig,
+    "resnet": ResNetConfig,
+    "ode": NeuralODEConfig,
+}
+"""Of configurations, by the `network` in config.json, which that of an equilibrium model lacks."""
 FAST_PREFIX = "fast:"
 NAMED: Mapping[str, Config] = {**PRESETS, **NETWORKS}
 
@@ -43,7 +50,11 @@ def configure(name: str, **overrides: Any) -> Config:
 
 def build(config: Config) -> Model:
     """The model of a configuration."""
-    return ResNet(config) if isinstance(config, ResNetConfig) else MDEQ(config)
+    if isinstance(config, ResNetConfig):
+        return ResNet(config)
+    if isinstance(config, NeuralODEConfig):
+        return NeuralODE(config)
+    return MDEQ(config)
 
 
 def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> Any:
@@ -82,7 +93,8 @@ def load(folder: str | Path) -> Any:
 
 def _restored(folder: Path, **overrides: Any) -> Model:
     values = read_config(folder)
-    kind = ResNetConfig if "network" in values else MDEQConfig
-    model = build(kind.from_dict(values).override(**overrides))
+    network = values.get("network", "mdeq")
+    check_choice("network", network, KINDS)
+    model = build(KINDS[network].from_dict(values).override(**overrides))
     read_weights(model, folder / WEIGHTS)
     return model.eval()
