@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import mdeq
@@ -100,6 +101,8 @@ class TestAnswers:
         assert label in capsys.readouterr().out
 
     def test_a_run_is_a_model_for_python_too(self, run: Path) -> None:
+        last, named = mdeq.load(run).state_dict(), mdeq.load(run / "last").state_dict()
+        assert all(torch.equal(last[name], named[name]) for name in named)
         assert mdeq.load(run / "best").config.channels == (4, 8)
 
     def test_a_new_run_gets_a_folder_of_its_own(self) -> None:
@@ -113,6 +116,8 @@ WRONG = {
     "no such recipe": (["train", "cifar-10"], "did you mean 'cifar10'"),
     "no such file": (["train", "mine.yaml"], "there is no recipe file mine.yaml"),
     "no such field": (["train", "--optimizer.lr", "1"], "did you mean 'optimiser'"),
+    "no such option of train": (["train", "--ouput", "x"], "did you mean 'output'"),
+    "no such weights": (["predict", "camvidd", "x.png"], "did you mean 'camvid'"),
     "a field without its section": (["train", "--lr", "1"], "did you mean 'optimiser.lr'"),
     "no number": (["train", "--optimiser.lr", "abc"], "optimiser.lr is 'abc'; expected float"),
     "no such subfield": (["train", "--optimiser.rl", "1"], "did you mean 'optimiser.lr'"),

@@ -259,9 +259,8 @@ def test_ones_own_images_may_have_sizes_of_their_own(tmp_path: Path) -> None:
         file = data / kind / "val/1.png"
         with Image.open(file) as picture:
             picture.crop((0, 0, 20, 24)).save(file)
-    arguments = ["--dataset.name", "masks", "--pixels.class_weights", "{}", "--data", data]
-    arguments += ["--output", tmp_path / "run", *TINY, "--optimiser.warmup", "0 steps"]
-    assert call("train", "camvid", *arguments) == 0
+    arguments = ["--data", data, "--output", tmp_path / "run", *TINY]
+    assert call("train", "masks", *arguments, "--optimiser.warmup", "0 steps") == 0
     confusion = []
     for batch_size in (1, 4):
         file = tmp_path / "figures.json"
@@ -270,3 +269,27 @@ def test_ones_own_images_may_have_sizes_of_their_own(tmp_path: Path) -> None:
         confusion.append(json.loads(file.read_text())["segmentation"]["confusion"])
     assert confusion[0] == confusion[1]
     assert np.sum(confusion[0]) == 3 * 23 * 32 + 23 * 20
+
+
+def test_a_wrong_mask_is_named_before_anything_is_trained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, run = tmp_path / "data", tmp_path / "run"
+    write_own(data, in_colours=False)
+    file = data / "masks/val/3.png"
+    Image.fromarray(np.full((24, 32), 7, np.uint8)).save(file)
+    arguments = ["--data", data, "--output", run, *TINY, "--optimiser.warmup", "0 steps"]
+    assert call("train", "masks", *arguments) == 2
+    assert f"{file} holds the value 7" in capsys.readouterr().err
+    assert not run.exists()
+
+
+def test_the_size_of_a_turned_photograph_is_that_of_its_mask(tmp_path: Path) -> None:
+    write_own(tmp_path, in_colours=False)
+    image, exif = Image.new("RGB", (24, 32)), Image.Exif()
+    exif[0x0112] = 6  # lies on its side
+    (tmp_path / "images/train/0.png").unlink()
+    image.save(tmp_path / "images/train/0.jpg", exif=exif)
+    samples = examples("masks", tmp_path, "train").samples
+    samples.check(0)
+    assert samples[0]["image"].shape[1:] == samples[0]["segmentation"].shape == (24, 32)

@@ -36,8 +36,11 @@ def test_the_backbone_is_taken_over_and_the_heads_are_not() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"channels": (4, 12)}, r"has channels \[4, 8\], this model has \[4, 12\]"),
-        ({"expansion": 2}, "has expansion 5, this model has 2; .* say --model.expansion"),
+        ({"channels": (4, 12)}, r'say --model.channels "\[4, 8\]" in place of \[4, 12\]'),
+        (
+            {"expansion": 2, "downsamplings": 1},
+            'say --model.expansion "5" in place of 2, --model.downsamplings "0" in place of 1',
+        ),
         ({"in_channels": 1}, r"of another shape \(stem.conv1.weight \(4, 3, 3, 3\) instead of"),
         ({"stem_projection": False}, r"unexpected \(stem\.conv3"),
     ],
@@ -54,7 +57,7 @@ def test_another_shape_is_an_error_and_changes_nothing(
 
 def test_what_no_shape_shows_has_to_be_the_same_too() -> None:
     source, target = model("classification"), model("segmentation", upsampling="nearest")
-    with pytest.raises(ValueError, match="has upsampling 'bilinear', this model has 'nearest'"):
+    with pytest.raises(ValueError, match=r'--model.upsampling "bilinear" in place of nearest'):
         transfer_backbone(source, target, "it")
 
 

@@ -105,7 +105,7 @@ def test_files_that_are_not_what_they_should_be(saved: Path, tmp_path: Path) -> 
     file.unlink()
     with pytest.raises(ValueError, match="there is no file"):
         mdeq.load(saved)
-    with pytest.raises(ValueError, match="there is no folder"):
+    with pytest.raises(ValueError, match="there is no run or model"):
         mdeq.load(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="folder is None; expected the path"):
         mdeq.load(None)

@@ -126,7 +126,7 @@ def _read(arguments: list[str]) -> Namespace:
         "--pictures",
         type=str,
         metavar="DIR",
-        help="Also write overlays beside the truth, a confusion matrix and the IoU of classes",
+        help="Also draw eight images beside the truth, a confusion matrix and the IoU of classes",
     )
     parser.add_argument("--json", type=str, metavar="FILE", help="Also write the figures there")
     options = parse(parser, arguments)

@@ -24,7 +24,8 @@ USAGE = """mdeq predict MODEL IMAGE [IMAGE ...]
        mdeq predict MODEL --stream FOLDER [--masks DIR]"""
 DESCRIPTION = """Classify and segment image files: prints the most probable classes, and writes
 an overlay of the predicted mask for every image. With --stream the images are frames of a video:
-each solve starts from the equilibrium of the frame before, which takes fewer evaluations of f."""
+each solve starts from the equilibrium of the frame before, which takes fewer evaluations of f.
+Options such as --solver.max_steps 8 change how the equilibrium is found."""
 
 
 def main(arguments: list[str]) -> int:
@@ -163,7 +164,8 @@ def _line(row: dict[str, Any]) -> str:
     if "segmentation" in row:
         shares = sorted(row["segmentation"]["share"].items(), key=lambda each: -each[1])
         if "classification" not in row:
-            words.append(", ".join(f"{name} {100 * part:.0f} %" for name, part in shares[:3]))
+            largest = ", ".join(f"{name} {100 * part:.0f} %" for name, part in shares[:3])
+            words.append(f"{largest} of the pixels")
         words.append(f"-> {row['segmentation']['overlay']}")
     if "residual" in row:
         words.append(f"(residual {row['residual']:.2g} after {row['steps']} evaluations of f)")

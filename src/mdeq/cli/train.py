@@ -1,6 +1,7 @@
 """`mdeq train`: train the model of a recipe."""
 
 import sys
+from collections.abc import Collection
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
@@ -114,10 +115,10 @@ def _check_fields(arguments: list[str]) -> None:
     for argument in arguments:
         path = argument.split("=")[0].removeprefix("--")
         if argument.startswith("--") and path not in own:
-            _check_field(path, "option or field of a recipe")
+            _check_field(path, "option or field of a recipe", own)
 
 
-def _check_field(path: str, kind: str) -> None:
+def _check_field(path: str, kind: str, others: Collection[str] = ()) -> None:
     """A path that leads to a field of a recipe; what mappings hold is not known here."""
     section: Any = Recipe
     trail: list[str] = []
@@ -132,7 +133,7 @@ def _check_field(path: str, kind: str) -> None:
         }
         if name not in types:
             before = ".".join([*trail, ""])
-            choices = [before + choice for choice in types]
+            choices = [*(before + choice for choice in types), *(() if trail else others)]
             within = [f"{top}.{name}" for top, part in types.items() if name in _names(part)]
             if within:
                 raise ValueError(f"unknown {kind} {path!r}; did you mean {within[0]!r}?")

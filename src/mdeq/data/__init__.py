@@ -4,7 +4,7 @@ from mdeq.data.colours import Colour
 from mdeq.data.errors import DataError
 from mdeq.data.images import SUFFIXES, read_image, write_image
 from mdeq.data.loading import Batch, Examples, Once, Order, batches, derived_seed, open_split
-from mdeq.data.masks import read_mask
+from mdeq.data.masks import Pairs, read_mask
 from mdeq.data.registry import SOURCES, create_source
 from mdeq.data.scenes import Scenes
 from mdeq.data.source import SPLITS, Source, Split
@@ -21,6 +21,7 @@ __all__ = [
     "Examples",
     "Once",
     "Order",
+    "Pairs",
     "Scenes",
     "Source",
     "Split",

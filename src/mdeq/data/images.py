@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 from torch import Tensor
 
 from mdeq.data.errors import DataError
@@ -20,6 +20,14 @@ def read_image(file: str | Path) -> Tensor:
     with opened(file) as stored:
         image = _to_rgb(ImageOps.exif_transpose(stored))
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def image_size(file: str | Path) -> tuple[int, int]:
+    """Height and width that `read_image` finds, from the head of the file alone."""
+    with opened(file) as stored:
+        lying = stored.getexif().get(ExifTags.Base.Orientation, 1) > 4
+        width, height = stored.size
+    return (width, height) if lying else (height, width)
 
 
 @contextmanager

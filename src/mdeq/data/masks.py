@@ -13,7 +13,7 @@ from torchvision import tv_tensors
 
 from mdeq.data.colours import Colour
 from mdeq.data.errors import DataError
-from mdeq.data.images import opened, read_image
+from mdeq.data.images import image_size, opened, read_image
 from mdeq.data.source import Sample
 from mdeq.data.transforms import IGNORED
 
@@ -105,10 +105,19 @@ class Pairs:
     def __getitem__(self, index: int) -> Sample:
         image_file, mask_file = self.files[index]
         image, mask = read_image(image_file), read_mask(mask_file, self.coding)
-        if image.shape[1:] != mask.shape:
-            sizes = [f"{shape[-1]}x{shape[-2]}" for shape in (image.shape, mask.shape)]
+        self._check_sizes(index, (image.shape[1], image.shape[2]), mask)
+        return {"image": tv_tensors.Image(image), "segmentation": tv_tensors.Mask(mask)}
+
+    def check(self, index: int) -> None:
+        """Raise what reading a sample would raise, without decoding its image."""
+        image_file, mask_file = self.files[index]
+        self._check_sizes(index, image_size(image_file), read_mask(mask_file, self.coding))
+
+    def _check_sizes(self, index: int, size: tuple[int, int], mask: Tensor) -> None:
+        if size != mask.shape:
+            image_file, mask_file = self.files[index]
+            sizes = [f"{width}x{height}" for height, width in (size, mask.shape)]
             raise DataError(
                 f"{image_file} is {sizes[0]} pixels, its mask {mask_file} {sizes[1]}; "
                 "expected the same size"
             )
-        return {"image": tv_tensors.Image(image), "segmentation": tv_tensors.Mask(mask)}

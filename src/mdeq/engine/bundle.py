@@ -19,10 +19,9 @@ from mdeq.data import SPLITS, Colour, Examples, Source, Split, create_source, op
 from mdeq.engine.checkpoint import write_atomically
 from mdeq.engine.recipe import plain
 from mdeq.engine.windows import Window
-from mdeq.models import SHIPPED, Model, load, named_folder
+from mdeq.models import Model, load, model_folder
 
 DATA = "data.json"
-LAST = "last"
 BEST = "best"
 
 
@@ -130,19 +129,6 @@ def check_classes(
                     f"{task} class {number} of these data ({len(there)} in all) is {other}, but "
                     f"{whose} {name} there ({len(names)} in all); give data with the same classes"
                 )
-
-
-def model_folder(name: str) -> Path:
-    """The folder of a model: one of the package's by name, a run's last weights, or the folder."""
-    folder = named_folder(name)
-    if (folder / LAST).is_dir():
-        folder = folder / LAST
-    if not folder.is_dir():
-        raise ValueError(
-            f"there is no run or model {name}; expected the folder of a run, such as one that "
-            f"`mdeq train` wrote into runs/, or trained weights by name: {', '.join(SHIPPED)}"
-        )
-    return folder
 
 
 def open_bundle(name: str) -> Bundle:

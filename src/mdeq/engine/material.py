@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from accelerate import Accelerator
+from tqdm import tqdm
 
 from mdeq.data import (
     SPLITS,
@@ -14,6 +15,7 @@ from mdeq.data import (
     Colour,
     Examples,
     Order,
+    Pairs,
     Source,
     Split,
     batches,
@@ -94,6 +96,18 @@ class Material:
     def chosen_split(self) -> Split | None:
         """The validation split, or else the test split, if there is one."""
         return next((split for split in SPLITS[1:] if split in self.examples), None)
+
+
+def check_masks(materials: Sequence[Material]) -> None:
+    """Read every mask once: a wrong one would end the run when its turn comes, hours later."""
+    for material in materials:
+        for split, examples in material.examples.items():
+            samples = examples.samples
+            if isinstance(samples, Pairs):
+                for index in tqdm(
+                    range(len(samples)), f"checking {split} masks", leave=False, disable=None
+                ):
+                    samples.check(index)
 
 
 def open_materials(recipe: Recipe) -> list[Material]:

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from torch import Tensor
 
-from mdeq.data import Colour, DataError, Examples
+from mdeq.data import IGNORED, Colour, DataError, Examples
 from mdeq.engine.tasks import by_task
 from mdeq.engine.windows import Window, in_windows
 from mdeq.models import MDEQ, Model
@@ -23,10 +23,11 @@ def overlay(
     """The classes of a mask (H, W) over an image (3, H, W) in 0..1, (H, W, 3).
 
     The image is shown in grey, so that the colours are those of the legend; it shows alone where
-    a class has no colour, and where there is no class.
+    a class has no colour. What is ignored is dark.
     """
     table = torch.zeros(256, 3)
     painted = torch.zeros(256, dtype=torch.bool)
+    painted[IGNORED] = True
     for k, colour in enumerate(colours):
         if colour is not None:
             table[k], painted[k] = torch.tensor(colour) / 255, True
@@ -39,11 +40,12 @@ def overlay(
 
 def patches(names: Sequence[str], colours: Sequence[Colour | None], which: Any) -> list[Patch]:
     """The legend of some classes; those without a colour need none."""
-    return [
+    legend = [
         Patch(color=tuple(part / 255 for part in colour), label=names[k])
         for k in which
         if k < len(colours) and (colour := colours[k]) is not None
     ]
+    return [*legend, Patch(color="black", label="ignored")] if IGNORED in which else legend
 
 
 def save_legend(file: Path, names: Sequence[str], colours: Sequence[Colour | None]) -> None:
@@ -248,7 +250,8 @@ def save_bars(
     values = [100 * (iou[names[k]] or 0.0) for k in order]
     paints = [tuple(part / 255 for part in colours[k] or (160, 160, 160)) for k in order]
     bars = axes.barh([names[k] for k in order], values, color=paints)
-    axes.bar_label(bars, fmt="%.1f", padding=3)
+    clear = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+    axes.bar_label(bars, fmt="%.1f", padding=3, bbox=clear)
     axes.axvline(100 * miou, color="black", ls=":", lw=1, label=f"mean {100 * miou:.1f}")
     axes.set(
         title="How well every class is found",

@@ -13,8 +13,8 @@ def figures_table(figures: dict[str, Any], classes: Mapping[str, list[str]]) -> 
         if len(classes["classification"]) > 5:
             rows.append(("top-5 accuracy", f"{100 * figures['classification']['top5']:.2f} %"))
     if "segmentation" in figures:
-        rows.append(("mIoU", f"{100 * figures['segmentation']['miou']:.2f} %"))
         rows.append(("pixels", f"{100 * figures['segmentation']['pixel_accuracy']:.2f} %"))
+        rows.append(("mIoU", f"{100 * figures['segmentation']['miou']:.2f} %"))
         rows += [
             (f"  {name}", "absent" if value is None else f"{100 * value:.2f} %")
             for name, value in figures["segmentation"]["iou"].items()

@@ -13,7 +13,7 @@ from accelerate import Accelerator
 from accelerate.utils import broadcast_object_list
 
 from mdeq.data import Batch, Split, open_split
-from mdeq.engine.bundle import BEST, LAST, Bundle, Part, check_classes
+from mdeq.engine.bundle import BEST, Bundle, Part, check_classes
 from mdeq.engine.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
 from mdeq.engine.divergence import (
     ADVICE,
@@ -32,7 +32,7 @@ from mdeq.engine.recipe import Recipe, plain, read_yaml
 from mdeq.engine.run import Run
 from mdeq.engine.tasks import headline
 from mdeq.engine.windows import Window
-from mdeq.models import MDEQ
+from mdeq.models import LAST, MDEQ
 
 LOG_EVERY = 10  # steps
 DIVERGED = "diverged.ckpt"

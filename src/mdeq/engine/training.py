@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 
 from mdeq.data import write_image
-from mdeq.engine.bundle import LAST, model_folder
 from mdeq.engine.devices import create_accelerator
+from mdeq.engine.material import check_masks
 from mdeq.engine.recipe import Recipe, read_yaml
 from mdeq.engine.report import describe, figures_table
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
 from mdeq.engine.trainer import Trainer
-from mdeq.models import Transfer, load
+from mdeq.models import LAST, Transfer, configure, load, model_folder
 
 SAMPLES = "samples"
 TRANSFER = "transfer.json"
@@ -27,6 +27,7 @@ def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[s
     trainer = Trainer(recipe, create_accelerator(parts_at_rest=bool(recipe.second)))
     transfer = _begin(trainer)
     if trainer.accelerator.is_main_process:
+        check_masks(trainer.materials)
         run = Run.create(name, output)
         run.write(RECIPE, trainer.recipe.to_yaml())
         if transfer is not None:
@@ -94,11 +95,27 @@ def _announcement(trainer: Trainer, run: Run) -> str:
     if done == total:
         return f"the run in {run.folder} is finished, with {total} steps; evaluating it again"
     parameters = sum(p.numel() for p in trainer.learner.model.parameters())
-    return (
-        f"training {trainer.recipe.model['name']} ({parameters:,} parameters) on "
-        f"{trainer.recipe.dataset['name']} for {total} steps of {trainer.recipe.batch_size} images"
+    words = [
+        f"training {trainer.recipe.model['name']}{_changed(trainer)} "
+        f"({parameters:,} parameters) on {trainer.recipe.dataset['name']} "
+        f"for {total} steps of {trainer.recipe.batch_size} images"
         f"{f', going on from step {done}' if done else ''}; everything goes into {run.folder}"
-    )
+    ]
+    words += [
+        f"note: {material.name} has no val and no test split, so the figures will be of images "
+        "that it was trained on"
+        for material in trainer.materials
+        if material.last_split() == "train"
+    ]
+    return "\n".join(words)
+
+
+def _changed(trainer: Trainer) -> str:
+    """What the model has otherwise than its preset, but for the heads of its tasks."""
+    preset = configure(trainer.recipe.model["name"]).to_dict()
+    own = trainer.learner.model.config.to_dict()
+    names = [name for name in own if own[name] != preset[name] and name != "tasks"]
+    return f", with its own {', '.join(names)}," if names else ""
 
 
 def _command() -> str:

@@ -8,12 +8,13 @@ from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
 from mdeq.models.resnet import ResNet, ResNetConfig
-from mdeq.models.shipped import SHIPPED, named_folder, shipped_folder
+from mdeq.models.shipped import LAST, SHIPPED, model_folder, shipped_folder
 from mdeq.models.transfer import Transfer, transfer_backbone
 from mdeq.models.weights import load_exactly
 
 __all__ = [
     "FAST",
+    "LAST",
     "MDEQ",
     "NETWORKS",
     "PRESETS",
@@ -34,7 +35,7 @@ __all__ = [
     "list_models",
     "load",
     "load_exactly",
-    "named_folder",
+    "model_folder",
     "shipped_folder",
     "transfer_backbone",
 ]

@@ -10,7 +10,7 @@ from mdeq.models.mdeq import MDEQ
 from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.resnet import ResNet, ResNetConfig
-from mdeq.models.shipped import SHIPPED, named_folder, trained_preset
+from mdeq.models.shipped import SHIPPED, model_folder, trained_preset
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
 
@@ -85,10 +85,15 @@ def _without_prefix(name: str) -> str:
 
 
 def load(folder: str | Path) -> Any:
-    """Load a model that `save_pretrained` wrote, in evaluation mode; or a shipped one by name."""
+    """Load a model in evaluation mode: one that `save_pretrained` wrote, a run's, a shipped one.
+
+    Args:
+        folder: That `save_pretrained` was given; of a run of `mdeq train`, for its last weights;
+            or the name of weights that ship with the package, such as "camvid".
+    """
     if not isinstance(folder, (str, Path)):
         raise ValueError(f"folder is {folder!r}; expected the path that save_pretrained was given")
-    return _restored(named_folder(folder))
+    return _restored(model_folder(folder))
 
 
 def _restored(folder: Path, **overrides: Any) -> Model:

@@ -1,6 +1,7 @@
-"""Trained weights that are part of the package."""
+"""Where models are: trained weights of the package, runs, folders."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -9,6 +10,8 @@ from mdeq.models.weights import CONFIG
 
 SHIPPED: Mapping[str, str] = MappingProxyType({"camvid": "mdeq_camvid"})
 """Names of the trained models, and of the presets that they are."""
+LAST = "last"
+"""The folder of the model in that of a run."""
 
 
 def shipped_folder(name: str) -> Path:
@@ -16,17 +19,27 @@ def shipped_folder(name: str) -> Path:
     return Path(str(files("mdeq") / "weights" / name))
 
 
-def named_folder(name: str | Path) -> Path:
-    """The folder of a trained model by its name, or the folder that was named."""
+def model_folder(name: str | Path) -> Path:
+    """The folder of a model: one of the package's by name, a run's last weights, or the folder."""
     folder = Path(name)
-    if not isinstance(name, str) or name not in SHIPPED:
-        return folder
-    if (folder / CONFIG).is_file() or (folder / "last").is_dir():
+    there = (folder / CONFIG).is_file() or (folder / LAST).is_dir()
+    if isinstance(name, str) and name in SHIPPED:
+        if there:
+            raise ValueError(
+                f"{name} is the name of weights that ship, and a folder with a model here; "
+                f"say ./{name} for the folder, or go elsewhere for the weights"
+            )
+        return shipped_folder(name)
+    if (folder / LAST).is_dir():
+        return folder / LAST
+    if not folder.is_dir():
+        near = get_close_matches(str(name), SHIPPED, n=1)
         raise ValueError(
-            f"{name} is the name of weights that ship, and a folder with a model here; "
-            f"say ./{name} for the folder, or go elsewhere for the weights"
+            f"there is no run or model {name}; {f'did you mean {near[0]!r}? ' if near else ''}"
+            "expected the folder of a run, such as `mdeq train` writes into runs/, one that "
+            f"save_pretrained wrote, or trained weights by name: {', '.join(SHIPPED)}"
         )
-    return shipped_folder(name)
+    return folder
 
 
 def trained_preset(preset: str) -> Path | None:

@@ -35,20 +35,24 @@ def transfer_backbone(source: nn.Module, target: nn.Module, name: str) -> Transf
     if not isinstance(source, MDEQ) or not isinstance(target, MDEQ):
         raise ValueError("only equilibrium models have a backbone to transfer; leave init out")
     theirs, own = source.config, target.config
-    for field, first, second in (
-        ("channels", list(theirs.channels), list(own.channels)),
-        ("expansion", theirs.expansion, own.expansion),
-        # No shape shows these.
-        ("groups", theirs.groups, own.groups),
-        ("post_groups", theirs.post_groups or theirs.groups, own.post_groups or own.groups),
-        ("upsampling", theirs.upsampling, own.upsampling),
-        ("downsamplings", theirs.downsamplings, own.downsamplings),
-    ):
-        if first != second:
-            raise ValueError(
-                f"the backbone of {name} has {field} {first!r}, this model has {second!r}; "
-                f'expected the same architecture: say --model.{field} "{first}"'
-            )
+    differences = [
+        f'--model.{field} "{first}" in place of {second}'
+        for field, first, second in (
+            ("channels", list(theirs.channels), list(own.channels)),
+            ("expansion", theirs.expansion, own.expansion),
+            # No shape shows these.
+            ("groups", theirs.groups, own.groups),
+            ("post_groups", theirs.post_groups or theirs.groups, own.post_groups or own.groups),
+            ("upsampling", theirs.upsampling, own.upsampling),
+            ("downsamplings", theirs.downsamplings, own.downsamplings),
+        )
+        if first != second
+    ]
+    if differences:
+        raise ValueError(
+            f"the backbone of {name} is of another architecture; expected the same: say "
+            + ", ".join(differences)
+        )
     backbone = nn.ModuleDict({"stem": target.stem, "f": target.f})
     state = source.state_dict()
     loaded = [key for key in state if not key.startswith("heads.")]

@@ -14,11 +14,6 @@ CONFIG = "config.json"
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The config.json of a saved model."""
-    if not folder.is_dir():
-        raise ValueError(
-            f"there is no folder {folder}; expected one that save_pretrained wrote, "
-            f"with {CONFIG} and {WEIGHTS}"
-        )
     file = folder / CONFIG
     if not file.is_file():
         raise ValueError(f"{folder} has no {CONFIG}; expected a folder that save_pretrained wrote")
