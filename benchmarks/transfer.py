@@ -68,7 +68,7 @@ def draw(runs: dict[str, Path], names: dict[str, str]) -> None:
         score.plot(steps, miou, "o-", color=COLOURS[key], label=names[key])
     loss.set(xlabel="steps on CamVid", ylabel="training loss since the point before")
     score.set(xlabel="steps on CamVid", ylabel="mIoU on the held-out drive, percent")
-    score.legend(frameon=False, loc="lower right")
+    loss.legend(frameon=False, loc="upper right")
     for axes in (loss, score):
         axes.grid(alpha=0.3)
     figure.suptitle("mdeq_camvid on CamVid without the drive 0001TP, one seed")
