@@ -41,16 +41,16 @@ def budgets_table(rows: Sequence[Mapping[str, Any]], after: int) -> str:
         rows: Figures with the `max_steps` that they were measured at.
         after: Evaluations that follow every solve.
     """
-    lines = ["at most  took  residual  at equilibrium  accuracy    mIoU"]
+    named = (("classification", "top1", "accuracy"), ("segmentation", "miou", "mIoU"))
+    shown = [(task, figure, name) for task, figure, name in named if task in rows[0]]
+    titles = "".join(f"  {name:>8}" for _, _, name in shown)
+    lines = [f"at most  took  residual  at equilibrium{titles}"]
     for row in rows:
         solver = row["equilibrium"]
-        scores = [
-            f"{100 * row[task][figure]:6.2f} %" if task in row else f"{'':8}"
-            for task, figure in (("classification", "top1"), ("segmentation", "miou"))
-        ]
+        scores = "".join(f"  {100 * row[task][figure]:6.2f} %" for task, figure, _ in shown)
         lines.append(
             f"{row['max_steps']:7}  {solver['steps']:4.1f}  {solver['residual']:8.2g}  "
-            f"{100 * solver['converged']:12.1f} %  {'  '.join(scores)}".rstrip()
+            f"{100 * solver['converged']:12.1f} %{scores}"
         )
     if after:
         lines.append(f"evaluations of f by the solver; {after} more follow every solve")
