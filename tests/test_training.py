@@ -210,16 +210,20 @@ def test_switches_train(tmp_path: Path, switch: list[str]) -> None:
     assert all(value.isfinite().all() for value in state(tmp_path / "run")["model"].values())
 
 
-def test_a_full_disk_ends_a_run_with_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("workers", "message"), [(0, "File too large"), (1, "a process that loads data failed")]
+)
+def test_a_full_disk_ends_a_run_with_one_line(tmp_path: Path, workers: int, message: str) -> None:
     def no_space() -> None:  # a limit on the size of files stands for a disk without space
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    train = ["train", "--output", "run", *TINY, "--workers", "1"]
+    train = ["train", "--output", "run", *TINY, "--workers", workers]
     with start(*train, cwd=tmp_path, preexec_fn=no_space) as process:
         said, _ = process.communicate()
     assert process.returncode == 2, said
     assert said.splitlines()[-1].startswith("mdeq train: ")
+    assert message in said.splitlines()[-1]
     assert "Traceback" not in said
 
 

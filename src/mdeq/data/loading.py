@@ -140,10 +140,20 @@ def batches(
         generator=torch.Generator(),  # so that the global one is left alone
         worker_init_fn=_leave_signals_to_the_main_process,
     )
-    for parts in loader:
-        if isinstance(parts, DataError):
-            raise parts
-        yield from parts
+    stream = iter(loader)
+    try:
+        for parts in stream:
+            if isinstance(parts, DataError):
+                raise parts
+            yield from parts
+    except RuntimeError as error:  # what a worker raised, its traceback in the message
+        if not workers:
+            raise
+        reason = str(error).strip().splitlines()[-1]
+        raise DataError(f"a process that loads data failed ({reason}); try --workers 0") from None
+    finally:
+        if workers:  # an error's traceback may keep the stream alive, and they would never end
+            stream._shutdown_workers()  # type: ignore[attr-defined]
 
 
 def derived_seed(*parts: int) -> int:
