@@ -1,9 +1,10 @@
 """Make the last weights of a run part of the package, with a card that says what they are.
 
-    mdeq evaluate RUN --split val --json FIGURES.json
+    mdeq evaluate RUN --solver.max_steps 15 --json FIGURES.json
     .venv/bin/python tools/ship.py RUN NAME RECIPE FIGURES.json COMMIT
 
-NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE.
+NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE. What
+ships is what was measured: the weights with the solver that FIGURES.json names.
 """
 
 import json
@@ -17,7 +18,7 @@ import yaml
 from mdeq.engine import open_bundle
 from mdeq.engine.bundle import Bundle
 from mdeq.implicit import evaluations_after
-from mdeq.models import MDEQ, SHIPPED, shipped_folder
+from mdeq.models import MDEQ, SHIPPED, Model, shipped_folder
 
 CARD = """---
 library_name: mdeq
@@ -84,10 +85,18 @@ def _rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
+def _with_solver(model: Model, solver: dict[str, Any]) -> MDEQ:
+    assert isinstance(model, MDEQ)
+    measured = MDEQ(model.config.override(solver=solver))
+    measured.load_state_dict(model.state_dict())
+    return measured.eval()
+
+
 def main(run: str, name: str, recipe: str, figures_file: str, commit: str) -> None:
     """Copy, forget where the data were, write the card."""
     bundle = open_bundle(run)
     figures = json.loads(Path(figures_file).read_text())
+    bundle = replace(bundle, model=_with_solver(bundle.model, figures["solver"]))
     examples = bundle.parts[0].examples("train")
     figures["training_images"] = len(examples)
     folder = shipped_folder(name)

@@ -1,5 +1,6 @@
 """`mdeq evaluate`: measure a trained model."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,8 @@ def main(arguments: list[str]) -> int:
     say = print if accelerator.is_main_process else _keep_silent
     figures = measure()
     figures["parameters"] = sum(p.numel() for p in model.parameters())
+    if isinstance(model, MDEQ):
+        figures["solver"] = asdict(model.solver)
     say(figures_table(figures, bundle.classes), flush=True)
     if options.budgets and isinstance(model, MDEQ):
         figures["budgets"] = []

@@ -11,13 +11,21 @@ from mdeq.engine.sections import OptimiserConfig
 
 
 def create_optimiser(model: nn.Module, config: OptimiserConfig) -> Optimizer:
-    """The optimiser; norms and biases get no weight decay."""
-    groups = param_groups_weight_decay(model, config.weight_decay)
+    """The optimiser; norms, biases and the gains of normalised weights get no weight decay."""
+    groups = param_groups_weight_decay(
+        model, config.weight_decay, no_weight_decay_list=("*.weight_g",)
+    )
     if config.name == "sgd":
         nesterov = config.momentum > 0
         return SGD(groups, lr=config.lr, momentum=config.momentum, nesterov=nesterov)
     if config.name == "muon":
-        return Muon(groups, lr=config.lr, momentum=config.momentum, nesterov=True)
+        return Muon(
+            groups,
+            lr=config.lr,
+            momentum=config.momentum,
+            nesterov=True,
+            fallback_lr_scale=config.rest,
+        )
     return (AdamW if config.name == "adamw" else Adam)(groups, lr=config.lr)
 
 

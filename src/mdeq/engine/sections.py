@@ -13,11 +13,13 @@ class OptimiserConfig:
     """How the weights follow the gradients.
 
     Attributes:
-        name: "adam", "adamw" or "sgd", the last with Nesterov momentum.
+        name: "adam", "adamw", or with Nesterov momentum "sgd" or "muon": orthogonalised steps for
+            weights, AdamW's for the rest.
         lr: Learning rate at its highest.
         warmup: The rate rises to `lr` over this time, then falls to zero along a cosine.
-        weight_decay: Of weights; norms and biases have none.
-        momentum: Of SGD.
+        weight_decay: Of weights; norms, gains and biases have none.
+        momentum: Of SGD and Muon.
+        rest: Learning rate of what Muon leaves to AdamW, in multiples of `lr`.
         clip: Largest norm of a gradient; null does not limit it.
     """
 
@@ -26,12 +28,14 @@ class OptimiserConfig:
     warmup: str = "0 steps"
     weight_decay: float = 0.0
     momentum: float = 0.9
+    rest: float = 1.0
     clip: float | None = None
 
     def __post_init__(self) -> None:
         check_number("optimiser.lr", self.lr, above=0)
         check_number("optimiser.weight_decay", self.weight_decay, least=0)
         check_number("optimiser.momentum", self.momentum, least=0, most=1)
+        check_number("optimiser.rest", self.rest, above=0)
         check_duration("optimiser.warmup", self.warmup)
         if self.clip is not None:
             check_number("optimiser.clip", self.clip, above=0)
