@@ -65,7 +65,7 @@ def main(runs: list[Path]) -> None:
         axes.plot(
             *training_curve(seen), ":", color=colour, label=f"{run.name}, training, with dropout"
         )
-        print(f"{run.name}: {accuracies[-1]:.2f} % on {split} after {looks[-1]['epoch']:.1f} epochs")
+        print(f"{run.name}: {accuracies[-1]:.2f} % on {split}, epoch {looks[-1]['epoch']:.1f}")
     axes.set(xlabel="epochs", ylabel="accuracy, %", ylim=(40, 100))
     axes.legend(loc="lower right", fontsize=8)
     figure.savefig(PICTURE, dpi=150)

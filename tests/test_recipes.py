@@ -169,7 +169,7 @@ class TestOptimisation:
         expected = torch.cat([torch.tensor([0, 0.5, 1, 1.5]), cosine])
         assert torch.allclose(torch.tensor(rates), expected, atol=1e-6)
 
-    def test_norms_and_biases_do_not_decay(self) -> None:
+    def test_norms_gains_and_biases_do_not_decay(self) -> None:
         recipe = read("imagenet-small")
         with torch.device("meta"):
             model = build(recipe.model_config({}))
@@ -178,8 +178,20 @@ class TestOptimisation:
         for name, parameter in model.named_parameters():
             module = model.get_submodule(name.rpartition(".")[0])
             norm = isinstance(module, (torch.nn.GroupNorm, torch.nn.BatchNorm2d))
-            spared = norm or name.endswith("bias")
+            spared = norm or name.endswith(("bias", "weight_g"))
             assert decay[id(parameter)] == (0 if spared else 5e-5), name
+
+    def test_the_rest_of_muon_has_a_rate_of_its_own(self) -> None:
+        layer = torch.nn.Linear(8, 8)
+        config = replace(read("shapes").optimiser, lr=0.05, rest=0.1)
+        optimiser = create_optimiser(layer, config)
+        before = layer.bias.detach().clone()
+        layer(torch.ones(1, 8)).sum().backward()
+        optimiser.step()
+        # The first step of NAdamW along a gradient of ones: a little less than twice the rate.
+        step = (before - layer.bias).detach()
+        assert torch.allclose(step, step[0].expand(8))
+        assert 0.005 <= step[0] <= 0.01
 
     @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon"])
     def test_every_optimiser_lowers_a_loss(self, name: str) -> None:

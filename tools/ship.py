@@ -3,8 +3,8 @@
     mdeq evaluate RUN --solver.max_steps 15 --json FIGURES.json
     .venv/bin/python tools/ship.py RUN NAME RECIPE FIGURES.json COMMIT
 
-NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE. What
-ships is what was measured: the weights with the solver that FIGURES.json names.
+NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE.
+What ships is what was measured: the weights with the solver that FIGURES.json names.
 """
 
 import json
