@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from mdeq.cli.options import check_json, create_parser, parse, write_json
-from mdeq.models import SHIPPED, build, configure, list_models
+from mdeq.models import SHIPPED, Config, MissingLibraryError, build, configure, list_models
 from mdeq.solvers import unknown
 
 
@@ -22,12 +22,10 @@ def main(arguments: list[str]) -> int:
     rows: list[dict[str, Any]] = []
     for name in names:
         config = configure(name)
-        with torch.device("meta"):
-            parameters = sum(p.numel() for p in build(config).parameters())
         rows.append(
             {
                 "name": name,
-                "parameters": parameters,
+                "parameters": _parameters(config),
                 "channels": list(config.channels),
                 "tasks": dict(config.tasks),
             }
@@ -36,9 +34,21 @@ def main(arguments: list[str]) -> int:
     for row in rows:
         channels = ", ".join(map(str, row["channels"]))
         tasks = ", ".join(f"{task} ({count})" for task, count in row["tasks"].items())
-        print(f"{row['name']:30} {row['parameters']:>11,}  {channels:22} {tasks}")
+        size = "?" if row["parameters"] is None else f"{row['parameters']:,}"
+        print(f"{row['name']:30} {size:>11}  {channels:22} {tasks}")
+    if any(row["parameters"] is None for row in rows):
+        print("\n?: pip install mdeq[reproduce] brings the library that has this network")
     shipped = {name: preset for name, preset in SHIPPED.items() if preset in names}
     for name, preset in shipped.items():
         print(f"\ntrained, in the package: {name} ({preset}), for mdeq predict {name} PICTURE")
     write_json(options.json, {"models": rows, "shipped": shipped})
     return 0
+
+
+def _parameters(config: Config) -> int | None:
+    """How many, if the library that has the network is here."""
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in build(config).parameters())
+    except MissingLibraryError:
+        return None

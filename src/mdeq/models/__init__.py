@@ -1,11 +1,13 @@
 """Multiscale equilibrium models (stem, backbone, heads, presets, weights), and what to compare."""
 
 import mdeq.models.timm_models  # noqa: F401  registers the models with timm
+from mdeq.models.base import MissingLibraryError
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ, Equilibrium
 from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
+from mdeq.models.published import Published, PublishedConfig
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
 from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.shipped import LAST, SHIPPED, model_folder, shipped_folder
@@ -22,9 +24,12 @@ __all__ = [
     "Config",
     "Equilibrium",
     "MDEQConfig",
+    "MissingLibraryError",
     "Model",
     "NeuralODE",
     "NeuralODEConfig",
+    "Published",
+    "PublishedConfig",
     "ResNet",
     "ResNetConfig",
     "Transfer",

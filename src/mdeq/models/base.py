@@ -9,6 +9,10 @@ from mdeq.solvers import check_choice, check_count
 TASKS = ("classification", "segmentation")
 
 
+class MissingLibraryError(ValueError):
+    """A network needs a library that is not installed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
     """Everything that defines a model, as one value.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
-from mdeq.models.base import ModelConfig
+from mdeq.models.base import MissingLibraryError, ModelConfig
 from mdeq.models.saving import Saved
 from mdeq.solvers import check_choice, check_count, check_number
 
@@ -98,7 +98,9 @@ class NeuralODE(Saved):
         try:
             from torchdiffeq import odeint_adjoint
         except ImportError:
-            raise ValueError("Neural ODEs need torchdiffeq: pip install mdeq[ode]") from None
+            raise MissingLibraryError(
+                "Neural ODEs need torchdiffeq: pip install mdeq[ode]"
+            ) from None
         span = torch.tensor([0.0, 1.0], dtype=z0.dtype, device=z0.device)
         tol = self.config.tol
         z: Tensor = odeint_adjoint(self.f, z0, span, rtol=tol, atol=tol, method="dopri5")[-1]

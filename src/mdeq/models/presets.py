@@ -11,6 +11,7 @@ from typing import Any
 
 from mdeq.models.config import MDEQConfig
 from mdeq.models.ode import NeuralODEConfig
+from mdeq.models.published import PublishedConfig
 from mdeq.models.resnet import ResNetConfig
 from mdeq.solvers import SolverConfig
 
@@ -149,13 +150,62 @@ PRESETS: Mapping[str, MDEQConfig] = MappingProxyType(
     }
 )
 
-NETWORKS: Mapping[str, ResNetConfig | NeuralODEConfig] = MappingProxyType(
+
+def imagenet(library: str, architecture: str, **options: Any) -> PublishedConfig:
+    """A classifier of the paper's table 2."""
+    return PublishedConfig(
+        library=library,
+        architecture=architecture,
+        tasks={"classification": 1000},
+        options=options,
+    )
+
+
+def cityscapes(library: str, architecture: str, **options: Any) -> PublishedConfig:
+    """A segmentation network of the paper's table 3."""
+    return PublishedConfig(
+        library=library, architecture=architecture, tasks={"segmentation": 19}, options=options
+    )
+
+
+NETWORKS: Mapping[str, ResNetConfig | NeuralODEConfig | PublishedConfig] = MappingProxyType(
     {
         "node_cifar10": NeuralODEConfig(filters=124),
         "anode_cifar10": NeuralODEConfig(filters=64, augment=10),
         "resnet18_cifar10_small": ResNetConfig(blocks=(2, 2, 2, 2), channels=(8, 16, 32, 64)),
         "resnet18_cifar10": ResNetConfig(blocks=(2, 2, 2, 2), channels=(60, 120, 240, 480)),
         "resnet101_cifar10": ResNetConfig(blocks=(3, 4, 23, 3), bottleneck=True),
+        "densenet121_cifar10": PublishedConfig(
+            library="timm", architecture="densenet121", small_images=True
+        ),
+        "alexnet_imagenet": imagenet("torchvision", "alexnet"),
+        "resnet18_imagenet": imagenet("timm", "resnet18"),
+        "resnet34_imagenet": imagenet("timm", "resnet34"),
+        "inception_imagenet": imagenet(
+            "torchvision", "googlenet", aux_logits=False, init_weights=False
+        ),
+        "resnet50_imagenet": imagenet("timm", "resnet50"),
+        "hrnet_w18_imagenet": imagenet("timm", "hrnet_w18"),
+        "resnet101_imagenet": imagenet("timm", "resnet101"),
+        "wide_resnet50_imagenet": imagenet("timm", "wide_resnet50_2"),
+        "densenet264_imagenet": imagenet("timm", "densenet264d"),
+        "hrnet_w18_small_cityscapes": cityscapes("hrnet", "hrnet_w18_small_v2"),
+        "unetplusplus_cityscapes": cityscapes(
+            "segmentation_models_pytorch", "unetplusplus", encoder_name="resnet101"
+        ),
+        "dilated_resnet101_cityscapes": cityscapes(
+            "torchvision", "fcn_resnet101", weights_backbone=None, aux_loss=False
+        ),
+        "pspnet_cityscapes": cityscapes(
+            "segmentation_models_pytorch",
+            "pspnet",
+            encoder_name="resnet101",
+            encoder_depth=5,
+        ),
+        "deeplabv3_cityscapes": cityscapes(
+            "torchvision", "deeplabv3_resnet101", weights_backbone=None, aux_loss=False
+        ),
+        "hrnet_w48_cityscapes": cityscapes("hrnet", "hrnet_w48"),
     }
 )
-"""The other networks of the paper's table 1 and figure 4, at its sizes."""
+"""The other networks of the paper's tables 1 to 3 and of figure 4."""

@@ -9,18 +9,20 @@ from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
+from mdeq.models.published import Published, PublishedConfig
 from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.shipped import SHIPPED, model_folder, trained_preset
 from mdeq.models.weights import WEIGHTS, read_config, read_weights
 from mdeq.solvers import check_choice
 
-Config = MDEQConfig | ResNetConfig | NeuralODEConfig
-Model = MDEQ | ResNet | NeuralODE
+Config = MDEQConfig | ResNetConfig | NeuralODEConfig | PublishedConfig
+Model = MDEQ | ResNet | NeuralODE | Published
 
 KINDS: Mapping[str, type[Config]] = {
     "mdeq": MDEQConfig,
     "resnet": ResNetConfig,
     "ode": NeuralODEConfig,
+    "published": PublishedConfig,
 }
 """Of configurations, by the `network` in config.json, which that of an equilibrium model lacks."""
 FAST_PREFIX = "fast:"
@@ -54,6 +56,8 @@ def build(config: Config) -> Model:
         return ResNet(config)
     if isinstance(config, NeuralODEConfig):
         return NeuralODE(config)
+    if isinstance(config, PublishedConfig):
+        return Published(config)
     return MDEQ(config)
 
 
