@@ -15,7 +15,7 @@ SIZES = {  # millions of parameters: the paper's, and those of the library where
     "alexnet_imagenet": 61.1,  # the paper's 238 are about the megabytes of its weights
     "resnet18_imagenet": 11.7,  # the paper: 13
     "resnet34_imagenet": 21,
-    "inception_imagenet": 6.6,  # the paper: 12, of a variant that no library has
+    "inception_imagenet": 6.6,  # the paper: 12, of a variant that none of these libraries has
     "resnet50_imagenet": 26,
     "hrnet_w18_imagenet": 21,
     "resnet101_imagenet": 44.5,  # the paper: 52
@@ -90,7 +90,12 @@ def test_it_trains_and_evaluates_like_all_others(name: str, task: str, tmp_path:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("resnet50_imagenet", {"small_images": True}, "small_images is for DenseNets"),
+        ("resnet50_imagenet", {"small_images": True}, "small_images is for timm's DenseNets"),
+        ("resnet50_imagenet", {"options": 3}, "options is 3; expected a mapping"),
+        ("resnet50_imagenet", {"tasks": {"segmentation": 2}}, "has one task"),
+        ("hrnet_w48_cityscapes", {"tasks": {"classification": 2}}, "has one task"),
+        ("deeplabv3_cityscapes", {"tasks": {"classification": 2}}, "has one task"),
+        ("hrnet_w48_cityscapes", {"options": {"a": 1}}, "an HRNet takes none"),
         ("resnet50_imagenet", {"library": "keras"}, "unknown library 'keras'"),
         (
             "resnet50_imagenet",
@@ -102,6 +107,22 @@ def test_it_trains_and_evaluates_like_all_others(name: str, task: str, tmp_path:
 def test_wrong_fields(name: str, change: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         configure(name, **change)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("resnet50_imagenet", {"architecture": "resnet49"}),
+        ("resnet50_imagenet", {"options": {"wings": 2}}),
+        ("deeplabv3_cityscapes", {"architecture": "deeplabv3_resnet49"}),
+        ("pspnet_cityscapes", {"architecture": "pspnett"}),
+    ],
+)
+def test_what_a_library_does_not_know_is_a_mistake_in_words(
+    name: str, change: dict[str, object]
+) -> None:
+    with torch.device("meta"), pytest.raises(ValueError, match="cannot make"):
+        build(configure(name, **change))
 
 
 def test_a_missing_library_is_named(

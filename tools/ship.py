@@ -39,7 +39,7 @@ tags:
 | recipe | `mdeq train {recipe} --data DIR`, seed {seed}, {steps} steps |
 | code | commit {commit} |
 | parameters | {parameters:,} |
-| solver | {solver}, {budget} evaluations of f{after} |
+| solver | {solver}, at most {budget} evaluations of f{after}; in training {trained} |
 {figures}
 | licence | MIT, as the code; the images have terms of their own |
 """
@@ -67,6 +67,7 @@ def card(
         parameters=figures["parameters"],
         solver=model.config.solver.solver,
         budget=model.config.solver.max_steps,
+        trained=trained["model"]["solver"]["max_steps"],
         after=f", then {after} more" if after else "",
         figures="\n".join(f"| {what} | {value} |" for what, value in _rows(figures)),
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from jsonargparse import Namespace
 
@@ -28,7 +28,7 @@ from mdeq.engine import (
 )
 from mdeq.engine.windows import Window
 from mdeq.implicit import Unrolled, evaluations_after
-from mdeq.models import MDEQ
+from mdeq.models import MDEQ, Model
 
 BUDGETS = (1, 2, 4, 8, 15, 30)
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
@@ -77,10 +77,10 @@ def main(arguments: list[str]) -> int:
     say = print if accelerator.is_main_process else _keep_silent
     figures = measure()
     figures["parameters"] = sum(p.numel() for p in model.parameters())
-    if isinstance(model, MDEQ):
+    if _is_solved(model):
         figures["solver"] = asdict(model.solver)
     say(figures_table(figures, bundle.classes), flush=True)
-    if options.budgets and isinstance(model, MDEQ):
+    if options.budgets and _is_solved(model):
         figures["budgets"] = []
         for budget in BUDGETS:
             model.solver = {"max_steps": budget}
@@ -147,9 +147,12 @@ def _check(options: Namespace, bundle: Bundle) -> None:
         raise ValueError("--pictures is for models that segment; leave it out")
     if options.second_data is not None and len(bundle.parts) < 2:
         raise ValueError("--second-data is for models of two datasets; leave it out")
-    solved = isinstance(bundle.model, MDEQ) and not isinstance(bundle.model.backward, Unrolled)
-    if options.budgets and not solved:
+    if options.budgets and not _is_solved(bundle.model):
         raise ValueError("--budgets is for models with a solver; leave it out")
+
+
+def _is_solved(model: Model) -> TypeGuard[MDEQ]:
+    return isinstance(model, MDEQ) and not isinstance(model.backward, Unrolled)
 
 
 def _keep_silent(*_: object, **__: object) -> None:

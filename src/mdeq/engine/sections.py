@@ -14,12 +14,12 @@ class OptimiserConfig:
 
     Attributes:
         name: "adam", "adamw", or with Nesterov momentum "sgd" or "muon": orthogonalised steps for
-            weights, AdamW's for the rest.
+            weights, NAdamW's for the rest.
         lr: Learning rate at its highest.
         warmup: The rate rises to `lr` over this time, then falls to zero along a cosine.
         weight_decay: Of weights; norms, gains and biases have none.
         momentum: Of SGD and Muon.
-        rest: Learning rate of what Muon leaves to AdamW, in multiples of `lr`.
+        rest: Learning rate of what Muon leaves to NAdamW, in multiples of `lr`.
         clip: Largest norm of a gradient; null does not limit it.
     """
 

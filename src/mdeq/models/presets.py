@@ -182,7 +182,7 @@ NETWORKS: Mapping[str, ResNetConfig | NeuralODEConfig | PublishedConfig] = Mappi
         "resnet18_imagenet": imagenet("timm", "resnet18"),
         "resnet34_imagenet": imagenet("timm", "resnet34"),
         "inception_imagenet": imagenet(
-            "torchvision", "googlenet", aux_logits=False, init_weights=False
+            "torchvision", "googlenet", aux_logits=False, init_weights=True
         ),
         "resnet50_imagenet": imagenet("timm", "resnet50"),
         "hrnet_w18_imagenet": imagenet("timm", "hrnet_w18"),

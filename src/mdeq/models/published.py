@@ -14,7 +14,7 @@ from mdeq.models.saving import Saved
 from mdeq.solvers import check_choice
 
 LIBRARIES = ("timm", "torchvision", "hrnet", "segmentation_models_pytorch")
-DIVISOR = 32  # of height and width, which the segmentation networks halve five times
+DIVISOR = 32  # of height and width, which some segmentation networks halve five times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +25,7 @@ class PublishedConfig(ModelConfig):
         library: "timm", "torchvision", "segmentation_models_pytorch", or "hrnet" for the
             branches of timm's HRNets with the head that segments.
         architecture: The name there.
-        options: What else the library is told.
+        options: What else the library is told; for "hrnet" nothing.
         small_images: Whether the stem is replaced by a 3x3 convolution that keeps the size of the
             image; for timm's DenseNets.
         network: What config.json tells the kinds of models apart by.
@@ -41,12 +41,24 @@ class PublishedConfig(ModelConfig):
         super().__post_init__()
         check_choice("library", self.library, LIBRARIES)
         check_choice("network", self.network, ("published",))
-        if self.small_images and not self.architecture.startswith("densenet"):
+        if not isinstance(self.options, Mapping):
+            raise ValueError(f"options is {self.options!r}; expected a mapping of names to values")
+        object.__setattr__(self, "options", dict(self.options))
+        densenet = self.library == "timm" and self.architecture.startswith("densenet")
+        if self.small_images and not densenet:
             raise ValueError(
-                f"small_images is for DenseNets, not for {self.architecture}; leave it out"
+                f"small_images is for timm's DenseNets, not for {self.architecture}; leave it out"
             )
-        if len(self.tasks) != 1:
-            raise ValueError(f"tasks is {self.tasks}; this network has one task")
+        if self.options and self.library == "hrnet":
+            raise ValueError(f"options is {self.options}; an HRNet takes none; leave them out")
+        self.only("segmentation" if self._segments else "classification")
+
+    @property
+    def _segments(self) -> bool:
+        dense = ("fcn_", "deeplabv3_", "lraspp_")  # of torchvision's
+        return self.library in ("hrnet", "segmentation_models_pytorch") or (
+            self.library == "torchvision" and self.architecture.startswith(dense)
+        )
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -67,7 +79,15 @@ class Published(Saved):
         if not isinstance(config, PublishedConfig):
             raise ValueError(f"config is {config!r}; expected a PublishedConfig")
         self.config = config
-        self.layers = _layers(config)
+        try:
+            self.layers = _layers(config)
+        except MissingLibraryError:
+            raise
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:  # of wrong names
+            raise ValueError(
+                f"{config.library} cannot make {config.architecture!r} with options "
+                f"{dict(config.options)}: {error}"
+            ) from None
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits (B, K), or (B, K, H, W) at the size of the image."""
@@ -157,4 +177,5 @@ def _keep_size(densenet: Any) -> None:
     densenet.features.conv0 = nn.Conv2d(
         first.in_channels, first.out_channels, 3, padding=1, bias=False
     )
+    nn.init.kaiming_normal_(densenet.features.conv0.weight)  # as timm's own
     densenet.features.pool0 = nn.Identity()

@@ -67,7 +67,7 @@ def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> An
     Args:
         name: One of `list_models()`; `fast:NAME` for an equilibrium model in the recommended
             training mode.
-        pretrained: The model as it was trained, its solver included, with the weights that ship
+        pretrained: The model as it was measured, its solver included, with the weights that ship
             with the package, in evaluation mode; what is overridden must leave their shapes.
         overrides: `num_classes`, `in_channels`, `dropout`, `tasks`, ...; `solver` and `backward`
             in part or whole: `solver={"max_steps": 8}`, `backward="phantom"`.
