@@ -17,6 +17,7 @@ COMMANDS = {
     "predict": "classify and segment image files with a trained model",
     "models": "list the models, with their sizes",
     "bench": "measure models side by side: time, memory, and where they go",
+    "reproduce": "the paper's tables: published, trained here, and how to train the rest",
 }
 
 HELP = f"""usage: mdeq COMMAND ...
@@ -28,8 +29,9 @@ commands:
 
 first steps:
   mdeq train                          two minutes on two cores, no data needed
+  mdeq predict cifar10 picture.png    weights that ship: one of ten kinds of things
   mdeq train --list                   the recipes
-  mdeq train cifar10-small --data DIR
+  mdeq train cifar10-small-cpu --data DIR
   mdeq COMMAND --help                 what a command takes
 """
 

@@ -19,6 +19,7 @@ LAYERS = [
     "data",
     "engine",
     "bench",
+    "reproduce",
     "cli",
 ]  # each may import those before it, and itself
 

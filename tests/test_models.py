@@ -474,12 +474,16 @@ def test_a_warm_start() -> None:
         ({"solver": {"max_step": 3}}, "did you mean 'max_steps'?"),
         ({"backward": "newton"}, "unknown backward mode 'newton'"),
         ({"upsampling": "cubic"}, "unknown upsampling 'cubic'"),
-        ({"pretrained": True}, "no weights ship for 'mdeq_cifar10_small'"),
     ],
 )
 def test_wrong_overrides(overrides: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         mdeq.create_model("mdeq_cifar10_small", **overrides)
+
+
+def test_weights_that_do_not_ship() -> None:
+    with pytest.raises(ValueError, match="no weights ship for 'mdeq_cifar10', only for"):
+        mdeq.create_model("mdeq_cifar10", pretrained=True)
 
 
 def test_an_unknown_model_is_told_the_nearest() -> None:

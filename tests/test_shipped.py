@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 
 import mdeq
 from mdeq.engine import open_bundle, predict
@@ -45,6 +46,36 @@ def test_camvid_predicts_a_street_as_when_it_was_shipped() -> None:
     assert (found.mask == before).float().mean() > 0.995
     truth = torch.from_numpy(np.array(Image.open(PICTURES / "street-truth.png")))
     assert (found.mask == truth)[truth != 11].float().mean() > 0.85
+
+
+def cifar10_test_images() -> Tensor:
+    """Forty of them, four of every class, from the sheet that they ship on."""
+    sheet = torch.from_numpy(np.array(Image.open(PICTURES / "cifar10.png")))
+    tiles = sheet.unfold(0, 32, 32).unfold(1, 32, 32)  # (5, 8, 3, 32, 32)
+    return tiles.flatten(0, 1)
+
+
+def test_cifar10_says_what_it_said_when_it_was_shipped() -> None:
+    known = json.loads((PICTURES / "cifar10.json").read_text())
+    bundle = open_bundle("cifar10")
+    images = bundle.parts[0].source.normalise(cifar10_test_images(), torch.float32)
+    found: list[mdeq.Solution] = []
+    with torch.no_grad():
+        logits = bundle.model(images, on_equilibrium=lambda e: found.append(e.solution))
+        alone = torch.cat([bundle.model(image[None]) for image in images])
+    # Other machines round otherwise, and may stop a solve one evaluation sooner or later.
+    torch.testing.assert_close(logits, torch.tensor(known["logits"]), rtol=0, atol=0.1)
+    torch.testing.assert_close(alone, logits, rtol=0, atol=0.1)
+    assert found[0].converged.float().mean() > 0.9
+    assert (logits.argmax(dim=1) == torch.tensor(known["label"])).float().mean() > 0.8
+
+
+def test_cifar10_names_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "answer.json"
+    assert call("predict", "cifar10", PICTURES / "ship.png", "--json", file) == 0
+    (answer,) = json.loads(file.read_text())["images"]
+    assert answer["classification"][0]["class"] == "ship"
+    assert "ship.png: ship " in capsys.readouterr().out
 
 
 def test_a_folder_of_the_same_name_is_not_mistaken_for_it(

@@ -1,6 +1,6 @@
 """Make the last weights of a run part of the package, with a card that says what they are.
 
-    mdeq evaluate RUN --solver.max_steps 15 --json FIGURES.json
+    mdeq evaluate RUN --solver.max_steps 30 --json FIGURES.json
     .venv/bin/python tools/ship.py RUN NAME RECIPE FIGURES.json COMMIT
 
 NAME is one of `mdeq.models.SHIPPED`; COMMIT is that of the code that trained the run by RECIPE.
@@ -18,7 +18,7 @@ import yaml
 from mdeq.engine import open_bundle
 from mdeq.engine.bundle import Bundle
 from mdeq.implicit import evaluations_after
-from mdeq.models import MDEQ, SHIPPED, Model, shipped_folder
+from mdeq.models import FIGURES, MDEQ, SHIPPED, Model, shipped_folder
 
 CARD = """---
 library_name: mdeq
@@ -105,6 +105,7 @@ def main(run: str, name: str, recipe: str, figures_file: str, commit: str) -> No
     text = card(bundle, Path(run), name, recipe, figures, commit)
     replace(bundle, parts=[replace(part, data=None) for part in bundle.parts]).save(folder)
     (folder / "README.md").write_text(text)
+    (folder / FIGURES).write_text(json.dumps(figures, indent=2) + "\n")
     print(folder)
 
 

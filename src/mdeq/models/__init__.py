@@ -10,12 +10,13 @@ from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.published import Published, PublishedConfig
 from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
 from mdeq.models.resnet import ResNet, ResNetConfig
-from mdeq.models.shipped import LAST, SHIPPED, model_folder, shipped_folder
+from mdeq.models.shipped import FIGURES, LAST, SHIPPED, model_folder, shipped_folder
 from mdeq.models.transfer import Transfer, transfer_backbone
 from mdeq.models.weights import load_exactly
 
 __all__ = [
     "FAST",
+    "FIGURES",
     "LAST",
     "MDEQ",
     "NETWORKS",

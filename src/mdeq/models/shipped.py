@@ -8,8 +8,12 @@ from types import MappingProxyType
 
 from mdeq.models.weights import CONFIG
 
-SHIPPED: Mapping[str, str] = MappingProxyType({"camvid": "mdeq_camvid"})
+SHIPPED: Mapping[str, str] = MappingProxyType(
+    {"camvid": "mdeq_camvid", "cifar10": "mdeq_cifar10_small"}
+)
 """Names of the trained models, and of the presets that they are."""
+FIGURES = "figures.json"
+"""What was measured of a trained model, as `mdeq evaluate --json` writes it, beside its weights."""
 LAST = "last"
 """The folder of the model in that of a run."""
 

@@ -1,0 +1,133 @@
+"""The paper's tables of results: what was published, what was trained here, how to train it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+
+from mdeq.engine import Recipe, read_yaml
+from mdeq.engine.run import METRICS, RECIPE, SUMMARY
+from mdeq.models import (
+    FIGURES,
+    SHIPPED,
+    Config,
+    MissingLibraryError,
+    build,
+    configure,
+    shipped_folder,
+)
+from mdeq.reproduce.outcome import Outcome
+from mdeq.reproduce.paper import Entry, Table
+
+
+def look_up(table: Table, runs: Path) -> Outcome:
+    """The table with our figures: of the runs in a folder, or of weights that ship."""
+    rows, figures = [], []
+    for entry in table.entries:
+        parameters = None if entry.model is None else _parameters(configure(entry.model))
+        ours, where = _ours(table, entry, parameters, runs)
+        deviation = "" if entry.deviation is None else f" ± {entry.deviation}"
+        rows.append(
+            [
+                entry.name,
+                "" if entry.size is None else f"{entry.size:g} M",
+                "" if parameters is None else f"{parameters / 1e6:.3g} M",
+                *(f"{score:.1f}{deviation}" for score in entry.scores),
+                *(f"{score:.1f}" for score in ours or ()),
+                *([] if ours else [""] * len(table.scores)),
+                where or table.command(entry) or "",
+                f"{entry.source}{entry.note and '; our size: '}{entry.note}",
+            ]
+        )
+        figures.append({**asdict(entry), "parameters": parameters, "ours": ours, "where": where})
+    return Outcome(
+        title=table.title,
+        scale=f"Published figures are the paper's; ours are of runs in {runs} and of what ships.",
+        columns=[
+            "",
+            "size",
+            "ours",
+            *(f"{score}, %" for score in table.scores),
+            *(f"our {score}" for score in table.scores),
+            "where ours is, or what trains it",
+            "published by",
+        ],
+        rows=rows,
+        figures={"score": next(iter(table.scores)), "entries": figures},
+    )
+
+
+def draw(outcome: Outcome) -> Figure:
+    """A dot at every published score, and a star where ours is."""
+    entries = outcome.figures["entries"]
+    figure = Figure(figsize=(8, 1.4 + 0.3 * len(entries)), layout="constrained")
+    axes = figure.subplots()
+    titles = {"#0072B2": "MDEQ, published", "0.5": "others, published", "#D55E00": "measured here"}
+    for place, entry in enumerate(reversed(entries)):
+        colour = "#0072B2" if "MDEQ" in entry["name"] else "0.5"
+        marks = [(entry["scores"][0], "o", colour)]
+        if entry["ours"]:
+            marks.append((entry["ours"][0], "*", "#D55E00"))
+        # The lower one has its figure on the left, the other on the right.
+        for offset, (score, marker, colour) in zip((-32, 9), sorted(marks), strict=False):
+            label = titles.pop(colour, None)  # once for every colour
+            axes.plot(score, place, marker, color=colour, markersize=9, linestyle="", label=label)
+            axes.annotate(
+                f"{score:.1f}",
+                (score, place),
+                xytext=(offset, -3),
+                textcoords="offset points",
+                fontsize=9,
+                color=colour,
+            )
+    names = [f"{e['name']} ({e['size']:g} M)" if e["size"] else e["name"] for e in entries]
+    axes.set_yticks(range(len(names)), reversed(names), fontsize=9)
+    axes.set(xlabel=f"{outcome.figures['score']}, %", title=outcome.title)
+    axes.margins(x=0.12)
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def _parameters(config: Config) -> int | None:
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in build(config).parameters())
+    except MissingLibraryError:
+        return None
+
+
+def _ours(
+    table: Table, entry: Entry, parameters: int | None, runs: Path
+) -> tuple[list[float] | None, str]:
+    """Our scores in percent, and where they are from: the newest finished run, or what ships."""
+    finished = [file.parent for file in runs.glob(f"*/{SUMMARY}")]
+    for run in sorted(finished, key=lambda run: (run / SUMMARY).stat().st_mtime, reverse=True):
+        recipe = Recipe.of(read_yaml((run / RECIPE).read_text()))
+        if _is_of(recipe, table, entry) and _parameters(recipe.model_config({})) == parameters:
+            looks = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+            split = "test" if any("test" in look for look in looks) else "val"
+            scores = [look[split] for look in looks if split in look]
+            if scores:
+                return _percent(scores[-1], table), f"{run} ({split}, {recipe.length})"
+    for name, preset in SHIPPED.items():
+        file = shipped_folder(name) / FIGURES
+        if preset == entry.model and name == table.dataset and file.exists():
+            return _percent(json.loads(file.read_text()), table), f"ships as {name}"
+    return None, ""
+
+
+def _is_of(recipe: Recipe, table: Table, entry: Entry) -> bool:
+    """Whether a run trained this network on these data, as the table has it."""
+    return (
+        recipe.model["name"].removeprefix("fast:") == entry.model
+        and recipe.dataset["name"] == table.dataset
+        and (table.dataset != "cifar10" or recipe.source.augment == ("augmented" in entry.name))
+    )
+
+
+def _percent(figures: dict[str, Any], table: Table) -> list[float]:
+    return [100 * figures[table.task][figure] for figure in table.scores.values()]
