@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import torch
-
 from mdeq.cli.options import check_json, create_parser, parse, write_json
-from mdeq.models import SHIPPED, Config, MissingLibraryError, build, configure, list_models
+from mdeq.models import SHIPPED, configure, count_parameters, list_models
 from mdeq.solvers import unknown
 
 
@@ -25,7 +23,7 @@ def main(arguments: list[str]) -> int:
         rows.append(
             {
                 "name": name,
-                "parameters": _parameters(config),
+                "parameters": count_parameters(config),
                 "channels": list(config.channels),
                 "tasks": dict(config.tasks),
             }
@@ -43,12 +41,3 @@ def main(arguments: list[str]) -> int:
         print(f"\ntrained, in the package: {name} ({preset}), for mdeq predict {name} PICTURE")
     write_json(options.json, {"models": rows, "shipped": shipped})
     return 0
-
-
-def _parameters(config: Config) -> int | None:
-    """How many, if the library that has the network is here."""
-    try:
-        with torch.device("meta"):
-            return sum(p.numel() for p in build(config).parameters())
-    except MissingLibraryError:
-        return None

@@ -8,7 +8,16 @@ from mdeq.models.ode import NeuralODE, NeuralODEConfig
 from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.published import Published, PublishedConfig
-from mdeq.models.registry import Config, Model, build, configure, create_model, list_models, load
+from mdeq.models.registry import (
+    Config,
+    Model,
+    build,
+    configure,
+    count_parameters,
+    create_model,
+    list_models,
+    load,
+)
 from mdeq.models.resnet import ResNet, ResNetConfig
 from mdeq.models.shipped import FIGURES, LAST, SHIPPED, model_folder, shipped_folder
 from mdeq.models.transfer import Transfer, transfer_backbone
@@ -36,6 +45,7 @@ __all__ = [
     "Transfer",
     "build",
     "configure",
+    "count_parameters",
     "create_model",
     "import_official",
     "list_models",

@@ -5,6 +5,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from mdeq.models.base import MissingLibraryError
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ
 from mdeq.models.ode import NeuralODE, NeuralODEConfig
@@ -59,6 +62,15 @@ def build(config: Config) -> Model:
     if isinstance(config, PublishedConfig):
         return Published(config)
     return MDEQ(config)
+
+
+def count_parameters(config: Config) -> int | None:
+    """Parameters of a model; None if the library that has the network is not installed."""
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in build(config).parameters())
+    except MissingLibraryError:
+        return None
 
 
 def create_model(name: str, *, pretrained: bool = False, **overrides: Any) -> Any:

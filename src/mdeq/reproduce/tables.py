@@ -5,20 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from matplotlib.figure import Figure
 
 from mdeq.engine import Recipe, read_yaml
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY
-from mdeq.models import (
-    FIGURES,
-    SHIPPED,
-    Config,
-    MissingLibraryError,
-    build,
-    configure,
-    shipped_folder,
-)
+from mdeq.models import FIGURES, SHIPPED, configure, count_parameters, shipped_folder
 from mdeq.reproduce.outcome import Outcome
 from mdeq.reproduce.paper import Entry, Table
 
@@ -27,7 +18,7 @@ def look_up(table: Table, runs: Path) -> Outcome:
     """The table with our figures: of the runs in a folder, or of weights that ship."""
     rows, figures = [], []
     for entry in table.entries:
-        parameters = None if entry.model is None else _parameters(configure(entry.model))
+        parameters = None if entry.model is None else count_parameters(configure(entry.model))
         ours, where = _ours(table, entry, parameters, runs)
         deviation = "" if entry.deviation is None else f" ± {entry.deviation}"
         rows.append(
@@ -92,14 +83,6 @@ def draw(outcome: Outcome) -> Figure:
     return figure
 
 
-def _parameters(config: Config) -> int | None:
-    try:
-        with torch.device("meta"):
-            return sum(p.numel() for p in build(config).parameters())
-    except MissingLibraryError:
-        return None
-
-
 def _ours(
     table: Table, entry: Entry, parameters: int | None, runs: Path
 ) -> tuple[list[float] | None, str]:
@@ -107,7 +90,7 @@ def _ours(
     finished = [file.parent for file in runs.glob(f"*/{SUMMARY}")]
     for run in sorted(finished, key=lambda run: (run / SUMMARY).stat().st_mtime, reverse=True):
         recipe = Recipe.of(read_yaml((run / RECIPE).read_text()))
-        if _is_of(recipe, table, entry) and _parameters(recipe.model_config({})) == parameters:
+        if _is_of(recipe, table, entry) and count_parameters(recipe.model_config({})) == parameters:
             looks = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
             split = "test" if any("test" in look for look in looks) else "val"
             scores = [look[split] for look in looks if split in look]
