@@ -36,7 +36,7 @@ def imported_layers(source: Path) -> set[str]:
 
 def test_every_part_of_the_package_has_its_layer() -> None:
     parts = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
-    no_layers = {"__init__", "__main__", "__pycache__", "py", "recipes", "weights"}
+    no_layers = {"__init__", "__main__", "__pycache__", "py", "recipes", "weights", "pictures"}
     assert parts - no_layers == set(LAYERS)
 
 

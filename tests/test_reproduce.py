@@ -1,15 +1,20 @@
-"""The paper's tables: every line can be trained, sizes are explained, our figures are found."""
+"""The paper's tables and figures: what is measured is right, said in words, and found again."""
 
 import json
 import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
+import mdeq
 from mdeq.cli.options import split_overrides
 from mdeq.cli.train import read_recipe, train_parser
 from mdeq.models import configure
 from mdeq.reproduce import TABLES
+from mdeq.reproduce.changes import NEVER, as_curve, evaluations_until, relative_changes
+from mdeq.reproduce.images import picture
+from mdeq.solvers import SolverConfig
 from tests.commands import call
 from tests.test_data import write_cifar10
 
@@ -34,8 +39,8 @@ def test_what_trains_a_network_is_a_command(table, entry) -> None:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduced")
-    assert call("reproduce", "all", "--runs", folder / "none", "--output", folder) == 0
-    return folder
+    assert call("reproduce", *TABLES, "--runs", folder / "none", "--output", folder) == 0
+    return folder / "quick"
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -76,17 +81,112 @@ def test_a_run_of_ones_own_is_found(
     (line,) = (line for line in capsys.readouterr().out.splitlines() if "runs/" in line)
     assert line.startswith("ResNet-18 ")
     assert "runs/cifar10-resnet (test, 2 steps)" in line
-    assert (tmp_path / "reproduced" / "cifar10.png").exists()
+    assert (tmp_path / "reproduced" / "quick" / "cifar10.png").exists()
 
 
-def test_names_are_listed_one_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_are_listed_with_what_they_show(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("reproduce", "--list") == 0
-    assert capsys.readouterr().out.split() == ["cifar10", "imagenet", "cityscapes"]
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == [*TABLES, "dynamics", "efficiency", "convergence", "multiscale", "memory",
+                     "qualitative"]  # fmt: skip
+
+
+def test_changes_of_z_are_those_of_a_plain_loop() -> None:
+    torch.manual_seed(0)
+    model = mdeq.create_model("mdeq_cifar10_small").eval()
+    images = torch.randn(2, 3, 32, 32)
+    solver = SolverConfig(solver="picard", tol=NEVER, max_steps=6)
+    whole = relative_changes(model, images, solver)
+    scales = relative_changes(model, images, solver, by_scale=True)
+    with torch.no_grad():
+        x = model.injection(images)
+        states = [model.f.start(x)]
+        for _ in range(5):
+            states.append(model.f.at(x)(states[-1]))
+    for k in range(5):
+        moved = [
+            (after - before).flatten(1)
+            for before, after in zip(states[k], states[k + 1], strict=True)
+        ]
+        now = [scale.flatten(1) for scale in states[k + 1]]
+        expected = [m.norm(dim=1) / n.norm(dim=1) for m, n in zip(moved, now, strict=True)]
+        torch.testing.assert_close(scales[k], torch.stack(expected, dim=1))
+        of_all = torch.cat(moved, dim=1).norm(dim=1) / torch.cat(now, dim=1).norm(dim=1)
+        torch.testing.assert_close(whole[k, :, 0], of_all)
+
+
+def test_a_solve_that_ends_early_stays_where_it_is() -> None:
+    torch.manual_seed(0)
+    model = mdeq.create_model("mdeq_cifar10_small").eval()
+    for parameter in model.f.parameters():
+        parameter.data.fill_(torch.nan)
+    solver = SolverConfig(solver="picard", tol=NEVER, max_steps=6)
+    changes = relative_changes(model, torch.randn(1, 3, 32, 32), solver)
+    assert changes.shape == (5, 1, 1)
+    assert as_curve(changes[:, 0, 0]) == [None] * 5
+
+
+@pytest.mark.parametrize(
+    ("curve", "evaluations"),
+    [
+        ([0.5, 0.005, 0.001], 3),
+        ([0.5, 0.005, 0.02, 0.001], 5),  # it had moved again
+        ([0.5, 0.005, 0.02], None),
+        ([0.5, None, None], None),
+        ([0.001], 2),
+    ],
+)
+def test_z_has_settled_when_it_no_longer_moves(
+    curve: list[float | None], evaluations: int | None
+) -> None:
+    assert evaluations_until(curve) == evaluations
+
+
+def test_what_was_measured_is_shown_again_until_something_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert call("reproduce", "qualitative") == 0
+    first = capsys.readouterr().out
+    assert "pixels right" in first
+    assert "measured before" not in first
+    assert call("reproduce", "qualitative") == 0
+    assert "measured before" in capsys.readouterr().out
+    street = picture("camvid")
+    assert call("reproduce", "qualitative", "--camvid", street) == 0
+    assert "measured before" not in capsys.readouterr().out
+    page = (tmp_path / "reproduced" / "quick" / "results.md").read_text()
+    assert "![Street scenes, segmented (appendix)](qualitative.png)" in page
+    assert "`mdeq reproduce qualitative --budget quick --camvid DIR`" in page
+
+
+def test_models_are_trained_once_and_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["reproduce", "multiscale", "--minutes", "0.01"]
+    assert call(*command) == 0
+    said = capsys.readouterr().out
+    assert "lower-resolution scales converge first" in said
+    outcome = json.loads((tmp_path / "reproduced" / "quick" / "multiscale.json").read_text())
+    assert [len(curve) for curve in outcome["figures"].values()] == [59] * 4
+    runs = sorted((tmp_path / "reproduced" / "runs").iterdir())
+    assert [run.name.split("-")[0] for run in runs] == ["deq_cifar10_small", "mdeq_cifar10_small"]
+    (tmp_path / "reproduced" / "quick" / "multiscale.json").unlink()
+    assert call(*command) == 0
+    again = json.loads((tmp_path / "reproduced" / "quick" / "multiscale.json").read_text())
+    assert again["figures"] == outcome["figures"]
+    assert "steps, in" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [([], "expected names of --list, or all"), (["cifar"], "did you mean 'cifar10'")],
+    [
+        ([], "expected names of --list, or all"),
+        (["cifar"], "did you mean 'cifar10'"),
+        (["dynamics", "--minutes", "0"], "minutes is 0"),
+        (["all", "--camvid", "nowhere"], "there is no data folder nowhere"),
+    ],
 )
 def test_mistakes(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert call("reproduce", *arguments) == 2

@@ -12,9 +12,11 @@ from torch import Tensor
 import mdeq
 from mdeq.engine import open_bundle, predict
 from mdeq.models import SHIPPED, shipped_folder
+from mdeq.reproduce.images import picture
 from tests.commands import call
 
 PICTURES = Path(__file__).parent / "pictures"
+STREETS = picture("camvid")
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -40,17 +42,17 @@ def test_it_knows_no_place_but_the_package(name: str) -> None:
 
 
 def test_camvid_predicts_a_street_as_when_it_was_shipped() -> None:
-    found = predict(open_bundle("camvid"), PICTURES / "street.jpg")
+    found = predict(open_bundle("camvid"), STREETS / "val" / "street.jpg")
     before = torch.from_numpy(np.array(Image.open(PICTURES / "street-predicted.png")))
     # Other machines round otherwise; of pixels at borders a few may change sides.
     assert (found.mask == before).float().mean() > 0.995
-    truth = torch.from_numpy(np.array(Image.open(PICTURES / "street-truth.png")))
+    truth = torch.from_numpy(np.array(Image.open(STREETS / "valannot" / "street.png")))
     assert (found.mask == truth)[truth != 11].float().mean() > 0.85
 
 
 def cifar10_test_images() -> Tensor:
     """Forty of them, four of every class, from the sheet that they ship on."""
-    sheet = torch.from_numpy(np.array(Image.open(PICTURES / "cifar10.png")))
+    sheet = torch.from_numpy(np.array(Image.open(picture("cifar10.png"))))
     tiles = sheet.unfold(0, 32, 32).unfold(1, 32, 32)  # (5, 8, 3, 32, 32)
     return tiles.flatten(0, 1)
 
@@ -88,7 +90,7 @@ def test_a_folder_of_the_same_name_is_not_mistaken_for_it(
     with pytest.raises(ValueError, match=r"say \./camvid for the folder"):
         mdeq.load("camvid")
     assert mdeq.load("./camvid").config.tasks == {"segmentation": 11}
-    assert call("predict", "camvid", PICTURES / "street.jpg") == 2
+    assert call("predict", "camvid", STREETS / "val" / "street.jpg") == 2
     assert "say ./camvid for the folder" in capsys.readouterr().err
 
 

@@ -1,37 +1,91 @@
-"""`mdeq reproduce`: the paper's tables."""
+"""`mdeq reproduce`: the tables and figures of the paper."""
 
+import sys
 from pathlib import Path
 
-from mdeq.cli.options import create_folder, create_parser, parse
-from mdeq.reproduce import TABLES, draw, look_up
-from mdeq.solvers import check_choice
+from mdeq.cli.options import create_folder, create_parser, parse, report
+from mdeq.data import create_source
+from mdeq.engine import DivergedError, InterruptedRun
+from mdeq.models import MissingLibraryError
+from mdeq.reproduce import REPRODUCTIONS, Setting, reproduce
+from mdeq.solvers import check_choice, check_number
 
 ALL = "all"
-USAGE = """mdeq reproduce NAME [NAME ...] [--runs DIR] [--output DIR]
+USAGE = """mdeq reproduce NAME [NAME ...] [--budget quick|full] [--cifar10 DIR] [--camvid DIR]
        mdeq reproduce --list"""
-DESCRIPTION = """The tables of the paper: what was published, what was trained here, and the
-command that trains the rest. Prints every table, and writes a picture and a JSON file of it."""
+DESCRIPTION = """The tables and figures of the paper. Prints a table, with what became of the
+paper's claims, and writes a picture and a JSON file of it. What was measured before, by the same
+code with the same options, is shown again."""
 
 
 def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = create_parser("reproduce", DESCRIPTION, USAGE)
     parser.add_argument("names", nargs="*", default=[], help=f"Names of --list, or {ALL}")
-    parser.add_argument("--list", action="store_true", help="Print the names, one a line")
-    parser.add_argument("--runs", type=str, default="runs", help="Where trained runs are")
+    parser.add_argument("--list", action="store_true", help="List what can be reproduced")
+    parser.add_argument(
+        "--budget",
+        choices=("quick", "full"),
+        default="quick",
+        help="quick: all in 20 minutes on two CPU cores; full: the paper's scale",
+    )
+    parser.add_argument(
+        "--cifar10",
+        type=str,
+        metavar="DIR",
+        help="Holds cifar-10-batches-py; without it, models are trained on drawings",
+    )
+    parser.add_argument(
+        "--camvid", type=str, metavar="DIR", help="CamVid; without it, there is one street"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        help="dynamics and multiscale: how long each model is trained, in place of the budget's",
+    )
+    parser.add_argument("--runs", type=str, default="runs", help="Where your trained runs are")
     parser.add_argument("--output", type=str, default="reproduced", help="Folder to write into")
     options = parse(parser, arguments)
     if options.list:
-        print("\n".join(TABLES))
+        for name, reproduction in REPRODUCTIONS.items():
+            print(f"{name:12} {reproduction.about}")
         return 0
     if not options.names:
         raise ValueError(f"expected names of --list, or {ALL}; see mdeq reproduce --help")
     for name in options.names:
-        check_choice("reproduction", name, [*TABLES, ALL])
-    folder = Path(options.output)
-    create_folder(folder)
-    for name in TABLES if ALL in options.names else options.names:
-        outcome = look_up(TABLES[name], Path(options.runs))
-        outcome.save(folder / f"{name}.json", draw(outcome))
-        print(f"{outcome.text()}\n\npicture  {folder / name}.png\nfigures  {folder / name}.json\n")
-    return 0
+        check_choice("reproduction", name, [*REPRODUCTIONS, ALL])
+    if options.minutes is not None:
+        check_number("minutes", options.minutes, above=0)
+    for data in ("cifar10", "camvid"):  # what is wrong with a folder is better known at once
+        if (folder := getattr(options, data)) is not None:
+            create_source(name=data).samples("val" if data == "camvid" else "test", Path(folder))
+    setting = Setting(
+        budget=options.budget,
+        output=Path(options.output),
+        runs=Path(options.runs),
+        cifar10=options.cifar10,
+        camvid=options.camvid,
+        minutes=options.minutes,
+    )
+    create_folder(setting.output)
+    try:
+        return _reproduce(REPRODUCTIONS if ALL in options.names else options.names, setting)
+    except InterruptedRun as stopped:
+        report(f"{stopped}, or the same command again")
+        return stopped.exit_status
+
+
+def _reproduce(names: object, setting: Setting) -> int:
+    """One after the other; one that fails leaves the others their turn."""
+    failed = 0
+    for name in names:  # type: ignore[attr-defined]
+        try:
+            outcome, found = reproduce(name, setting)
+        except (DivergedError, MissingLibraryError, OSError) as error:
+            report(f"mdeq reproduce {name}: {error}", file=sys.stderr)
+            failed = 1
+            continue
+        file = setting.output / setting.budget / name
+        earlier = "   measured before; remove it to measure anew" if found else ""
+        print(f"{outcome.text()}\n\npicture  {file}.png\nfigures  {file}.json{earlier}\n")
+    return failed

@@ -127,6 +127,23 @@ class Trainer:
             self._train(stream, interruption)
         self.accelerator.wait_for_everyone()
 
+    def pace(self, seconds: float) -> float:
+        """The seconds that a step takes, by trying steps for so long.
+
+        The weights are not those of a beginning after it.
+        """
+        taken: list[float] = []
+        began = time.perf_counter()
+        with closing(self._batches()) as stream:
+            while len(taken) < 4 or (
+                time.perf_counter() - began < seconds and self.progress.step < self.total
+            ):
+                before = self.progress.seconds
+                self._step(stream, Interruption())
+                taken.append(self.progress.seconds - before)
+        later = taken[len(taken) // 2 :]  # the first are slower, or, in an ODE, faster
+        return sum(later) / len(later)
+
     def test(self) -> dict[str, Any]:
         """The figures of the last weights on the test split, or on what comes closest."""
         for material in self.materials:

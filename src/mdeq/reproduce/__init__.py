@@ -1,7 +1,8 @@
-"""The tables of the paper, beside what was trained here."""
+"""The tables and figures of the paper, each by one call."""
 
-from mdeq.reproduce.outcome import Outcome
+from mdeq.reproduce.outcome import Claim, Outcome
 from mdeq.reproduce.paper import TABLES
-from mdeq.reproduce.tables import draw, look_up
+from mdeq.reproduce.registry import REPRODUCTIONS, reproduce
+from mdeq.reproduce.setting import Setting
 
-__all__ = ["TABLES", "Outcome", "draw", "look_up"]
+__all__ = ["REPRODUCTIONS", "TABLES", "Claim", "Outcome", "Setting", "reproduce"]

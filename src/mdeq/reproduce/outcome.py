@@ -1,14 +1,35 @@
 """What a reproduction found, for people to read and for programs to use."""
 
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from matplotlib.figure import Figure
 
 from mdeq.engine.checkpoint import write_atomically
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Something that the paper says, and whether it came out so.
+
+    Attributes:
+        text: The claim.
+        holds: Whether it held; None where the figures do not decide it.
+        seen: The figures.
+    """
+
+    text: str
+    holds: bool | None
+    seen: str
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return {True: "holds", False: "does not hold", None: "undecided"}[self.holds]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,23 +41,59 @@ class Outcome:
         scale: What it was measured on: the caption.
         columns: Titles of the table.
         rows: Of the table, as they are printed.
-        figures: The same as numbers.
+        claims: Of the paper, checked.
+        figures: What the picture is drawn from, as numbers.
+        pixels: What else it is drawn from, images; they are not written down.
+        made: With which code, data and options: what makes two outcomes comparable.
     """
 
     title: str
     scale: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
+    claims: Sequence[Claim] = ()
     figures: Mapping[str, Any] = field(default_factory=dict)
+    pixels: Any = None
+    made: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:
-        """Title, caption and table."""
-        return f"{self.title}\n{self.scale}\n\n{_table(self.columns, self.rows)}"
+        """Title, caption, table and claims, for a terminal."""
+        claims = [f"{claim.verdict}: {claim.text} ({claim.seen})" for claim in self.claims]
+        parts = [f"{self.title}\n{self.scale}", _table(self.columns, self.rows), "\n".join(claims)]
+        return "\n\n".join(part for part in parts if part)
 
-    def save(self, file: Path, picture: Figure) -> None:
-        """Write the figures as `file`, JSON, and the picture beside it."""
-        write_atomically(file, (json.dumps(asdict(self), indent=2) + "\n").encode())
-        picture.savefig(file.with_suffix(".png"), dpi=150)
+    def markdown(self, picture: str) -> str:
+        """The same for a page, with the picture at an address."""
+        lines = [f"## {self.title}", "", f"![{self.title}]({picture})", "", self.scale, ""]
+        lines += [_row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows)]
+        if self.claims:
+            lines += ["", "| the paper says | here | seen |", "| --- | --- | --- |"]
+            lines += [_row([claim.text, claim.verdict, claim.seen]) for claim in self.claims]
+        if self.made:
+            lines += ["", f"`{self.made['command']}`, {self.made['code']}"]
+        return "\n".join(lines) + "\n"
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON, but for the pixels."""
+        text = json.dumps(asdict(replace(self, pixels=None)), indent=2, allow_nan=False)
+        write_atomically(file, (text + "\n").encode())
+
+    @classmethod
+    def read(cls, file: Path) -> Self:
+        """The inverse of `save`."""
+        values = json.loads(file.read_text())
+        return cls(**{**values, "claims": [Claim(**claim) for claim in values["claims"]]})
+
+
+def save_picture(figure: Figure, caption: str, file: Path) -> None:
+    """Write a picture with its caption below it."""
+    width = int(figure.get_figwidth() * 15)  # characters of this size
+    figure.supxlabel(textwrap.fill(caption, width), x=0.01, ha="left", fontsize=8, color="0.35")
+    figure.savefig(file, dpi=150)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -12,12 +12,13 @@ from mdeq.engine.run import METRICS, RECIPE, SUMMARY
 from mdeq.models import FIGURES, SHIPPED, configure, count_parameters, shipped_folder
 from mdeq.reproduce.outcome import Outcome
 from mdeq.reproduce.paper import Entry, Table
+from mdeq.reproduce.setting import Setting
 
 
-def look_up(table: Table, runs: Path) -> Outcome:
+def look_up(table: Table, setting: Setting) -> Outcome:
     """The table with our figures: of the runs in a folder, or of weights that ship."""
-    rows, figures = [], []
-    for entry in table.entries:
+    rows, figures, runs = [], [], setting.runs
+    for entry in setting.each(table.entries, table.dataset):
         parameters = None if entry.model is None else count_parameters(configure(entry.model))
         ours, where = _ours(table, entry, parameters, runs)
         deviation = "" if entry.deviation is None else f" ± {entry.deviation}"

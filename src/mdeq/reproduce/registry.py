@@ -1,0 +1,120 @@
+"""Everything that can be reproduced, by name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from types import MappingProxyType
+
+from matplotlib.figure import Figure
+
+from mdeq.reproduce import (
+    convergence,
+    dynamics,
+    efficiency,
+    memory,
+    multiscale,
+    qualitative,
+    tables,
+)
+from mdeq.reproduce.outcome import Outcome, save_picture
+from mdeq.reproduce.paper import TABLES
+from mdeq.reproduce.setting import Setting
+
+PAGE = "results.md"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduction:
+    """A table or a figure of the paper.
+
+    Attributes:
+        about: One line for the list.
+        measure: Does the work.
+        draw: Makes the picture of what was found.
+        kept: Whether an outcome of the same code, data and options is shown again; tables are
+            not, since a run may have ended since.
+    """
+
+    about: str
+    measure: Callable[[Setting], Outcome]
+    draw: Callable[[Outcome], Figure]
+    kept: bool = True
+
+
+def _table(name: str) -> Reproduction:
+    return Reproduction(
+        about=f"table: {TABLES[name].title}",
+        measure=partial(tables.look_up, TABLES[name]),
+        draw=tables.draw,
+        kept=False,
+    )
+
+
+REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
+    {
+        **{name: _table(name) for name in TABLES},
+        "dynamics": Reproduction(
+            about="figure 4a: accuracy against epochs of implicit models",
+            measure=dynamics.measure,
+            draw=dynamics.draw,
+        ),
+        "efficiency": Reproduction(
+            about="figure 4b: time and memory of a training step",
+            measure=efficiency.measure,
+            draw=efficiency.draw,
+        ),
+        "convergence": Reproduction(
+            about="figure 5: convergence by solver and size of image",
+            measure=convergence.measure,
+            draw=convergence.draw,
+        ),
+        "multiscale": Reproduction(
+            about="appendix: convergence of every scale, and of a single one",
+            measure=multiscale.measure,
+            draw=multiscale.draw,
+        ),
+        "memory": Reproduction(
+            about="memory of a training step against depth",
+            measure=memory.measure,
+            draw=memory.draw,
+        ),
+        "qualitative": Reproduction(
+            about="appendix: street scenes, segmented",
+            measure=qualitative.measure,
+            draw=qualitative.draw,
+        ),
+    }
+)
+
+
+def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
+    """Measure and draw, or find what was measured before; whether it was found.
+
+    Leaves NAME.json and NAME.png in the folder of the budget, and all that was found so far in
+    one page, results.md.
+    """
+    reproduction, made = REPRODUCTIONS[name], setting.made(name)
+    folder = setting.output / setting.budget
+    folder.mkdir(parents=True, exist_ok=True)
+    file, picture = folder / f"{name}.json", folder / f"{name}.png"
+    if reproduction.kept and file.exists() and picture.exists():
+        outcome = Outcome.read(file)
+        if outcome.made == made:
+            return outcome, True
+    picture.unlink(missing_ok=True)
+    outcome = replace(reproduction.measure(setting), made=made)
+    outcome.save(file)
+    save_picture(reproduction.draw(outcome), outcome.scale, picture)
+    _write_page(setting)
+    return outcome, False
+
+
+def _write_page(setting: Setting) -> None:
+    folder = setting.output / setting.budget
+    outcomes = {
+        name: Outcome.read(folder / f"{name}.json")
+        for name in REPRODUCTIONS
+        if (folder / f"{name}.json").exists()
+    }
+    page = [outcome.markdown(f"{name}.png") for name, outcome in outcomes.items()]
+    (folder / PAGE).write_text("\n".join(page))
