@@ -17,7 +17,7 @@ COMMANDS = {
     "predict": "classify and segment image files with a trained model",
     "models": "list the models, with their sizes",
     "bench": "measure models side by side: time, memory, and where they go",
-    "reproduce": "the paper's tables: published, trained here, and how to train the rest",
+    "reproduce": "the paper's tables and figures, beside what comes out here",
 }
 
 HELP = f"""usage: mdeq COMMAND ...

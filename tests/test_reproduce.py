@@ -8,12 +8,19 @@ import pytest
 import torch
 
 import mdeq
+from mdeq.bench import Spread
 from mdeq.cli.options import split_overrides
 from mdeq.cli.train import read_recipe, train_parser
 from mdeq.models import configure
-from mdeq.reproduce import TABLES
+from mdeq.reproduce import TABLES, Setting
 from mdeq.reproduce.changes import NEVER, as_curve, evaluations_until, relative_changes
+from mdeq.reproduce.convergence import longer, steadier
+from mdeq.reproduce.dynamics import most_accurate
+from mdeq.reproduce.efficiency import faster, saves, slower
 from mdeq.reproduce.images import picture
+from mdeq.reproduce.multiscale import claims as scale_claims
+from mdeq.reproduce.training import MODELS as COMPARED
+from mdeq.reproduce.training import _recipe
 from mdeq.solvers import SolverConfig
 from tests.commands import call
 from tests.test_data import write_cifar10
@@ -115,7 +122,7 @@ def test_changes_of_z_are_those_of_a_plain_loop() -> None:
         torch.testing.assert_close(whole[k, :, 0], of_all)
 
 
-def test_a_solve_that_ends_early_stays_where_it_is() -> None:
+def test_where_f_is_not_finite_there_is_no_change_to_report() -> None:
     torch.manual_seed(0)
     model = mdeq.create_model("mdeq_cifar10_small").eval()
     for parameter in model.f.parameters():
@@ -140,6 +147,77 @@ def test_z_has_settled_when_it_no_longer_moves(
     curve: list[float | None], evaluations: int | None
 ) -> None:
     assert evaluations_until(curve) == evaluations
+
+
+@pytest.mark.parametrize(
+    ("needed", "holds"),
+    [
+        ((20, 20, 30), True),
+        ((20, 30, None), True),
+        ((30, 30, None), True),
+        ((20, 20, 20), False),
+        ((20, 40, 30), False),
+        ((None, 50, 60), False),
+        ((20, None, None), None),
+    ],
+)
+def test_whether_larger_images_need_more_steps(needed, holds) -> None:
+    sizes = ((75, 100), (150, 200), (300, 400))
+    assert longer(dict(zip(sizes, needed, strict=True)), 120).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("cases", "holds"),
+    [
+        ([(10, 20), (None, None)], True),
+        ([(10, None)], True),
+        ([(10, 20), (30, 20)], False),
+        ([(None, None)], None),
+    ],
+)
+def test_whether_broyden_is_steadier(cases, holds) -> None:
+    assert steadier({str(case): (*case, 60) for case in cases}).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("needed", "first", "faster_than_single"),
+    [
+        ((30, 20, 10, 40), True, True),
+        ((30, 30, 10, 20), True, False),
+        ((30, 30, 30, 30), False, False),
+        ((None, 20, 10, None), True, None),
+        ((None, None, 10, 20), None, False),
+    ],
+)
+def test_whether_coarse_scales_are_first(needed, first, faster_than_single) -> None:
+    found = scale_claims(dict(zip("abcd", needed, strict=True)))
+    assert [claim.holds for claim in found] == [first, faster_than_single]
+
+
+@pytest.mark.parametrize(
+    ("ours", "ode", "images", "holds"),
+    [(60.0, 50.0, 1000, True), (60.0, 58.0, 300, None), (40.0, 60.0, 1000, False)],
+)
+def test_a_lead_that_chance_explains_decides_nothing(ours, ode, images, holds) -> None:
+    final = {"MDEQ-small": (ours, images), "Neural ODE": (ode, images), "ResNet-18": (99.0, images)}
+    assert most_accurate(final).holds is holds
+
+
+def test_what_efficiency_claims() -> None:
+    peaks = {"mdeq_cifar10": 30.0, "fast:mdeq_cifar10": 35.0, "resnet101_cifar10": 100.0}
+    assert saves({**peaks, "densenet121_cifar10": 100.0}).holds is True
+    assert saves({**peaks, "densenet121_cifar10": 60.0}).holds is False
+    mean = Spread(2.0, 1.5, 2.5)
+    times = {"mdeq_cifar10_small": Spread(1, 0.9, 1.1), "fast:mdeq_cifar10_small": mean}
+    assert faster({**times, "anode_cifar10": mean}).holds is True
+    assert faster({**times, "anode_cifar10": Spread(1.05, 1.0, 1.2)}).holds is None
+    assert slower({"mdeq_cifar10": mean, "fast:mdeq_cifar10": mean}).holds is True
+
+
+@pytest.mark.parametrize("model", COMPARED)
+def test_in_full_every_model_has_the_papers_recipe(model: str) -> None:
+    recipe = _recipe(model, Setting(budget="full"))
+    assert (recipe.model["name"], recipe.length, recipe.batch_size) == (model, "50 epochs", 128)
 
 
 def test_what_was_measured_is_shown_again_until_something_differs(

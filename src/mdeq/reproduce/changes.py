@@ -51,6 +51,11 @@ def evaluations_until(curve: Sequence[float | None], level: float = SETTLED) -> 
     return settled + 2 if settled < len(curve) else None
 
 
+def bounded(evaluations: int | None, budget: int) -> int:
+    """A number to compare by: more than the budget, where z has not settled."""
+    return budget + 1 if evaluations is None else evaluations
+
+
 def in_words(evaluations: int | None, budget: int) -> str:
     """How long it took."""
     return f"more than {budget}" if evaluations is None else str(evaluations)

@@ -53,7 +53,7 @@ def street_batches(setting: Setting, height: int, width: int) -> tuple[list[Tens
         )
         for batch in _batches(source, torch.stack(parts))
     ]
-    where = "CamVid's val drive" if setting.camvid else "the street that ships"
+    where = "CamVid's val drive" if setting.camvid else "one street, which overlap"
     return batches, f"part{'s' if len(batches[0]) > 1 else ''} of {where}"
 
 

@@ -1,37 +1,40 @@
 """Appendix: how every scale converges, beside a model that has one scale alone."""
 
+from collections.abc import Mapping
+
 import torch
 from matplotlib.figure import Figure
-from torch.nn.functional import interpolate
 
-from mdeq.models import MDEQ, load, model_folder
+from mdeq.models import MDEQ
 from mdeq.reproduce.changes import (
     NEVER,
     SETTLED,
     as_curve,
+    bounded,
     evaluations_until,
     in_words,
     relative_changes,
 )
-from mdeq.reproduce.images import cifar10_batches
 from mdeq.reproduce.outcome import Claim, Outcome
 from mdeq.reproduce.setting import Setting
-from mdeq.reproduce.training import MODELS, described, image_size, trained
+from mdeq.reproduce.training import MODELS, described, image_size, trained, unseen_images
 from mdeq.solvers import SolverConfig
 
 SOLVER = SolverConfig(solver="broyden", tol=NEVER, max_steps=60, memory=12)
+IMAGES = 40
 SEVERAL, SINGLE = "mdeq_cifar10_small", "deq_cifar10_small"
 COLOURS = ("#0072B2", "#56B4E9", "#009E73", "#E69F00")
 
 
 def measure(setting: Setting) -> Outcome:
-    """Solve for the same images with both models, trained alike."""
-    batches, kind = cifar10_batches(setting)
-    side = image_size(setting)
-    images = interpolate(torch.cat(batches), (side, side), mode="area").to(setting.device)
+    """Solve for the same images with both models, trained for the same time."""
+    side, images = image_size(setting), unseen_images(setting, IMAGES)
+    steps = []
     curves: dict[str, list[float | None]] = {}
     for name in setting.each((SEVERAL, SINGLE), "multiscale"):
-        model = load(model_folder(trained(name, setting))).eval().to(setting.device)
+        learnt = trained(name, setting)
+        steps.append(f"{learnt.steps} steps for {MODELS[name]}")
+        model = learnt.model().eval().to(setting.device)
         assert isinstance(model, MDEQ)
         changes = relative_changes(model, images, SOLVER, by_scale=True).mean(dim=1)
         for k in range(changes.shape[1]):
@@ -41,8 +44,9 @@ def measure(setting: Setting) -> Outcome:
     needed = {title: evaluations_until(curve) for title, curve in curves.items()}
     return Outcome(
         title="Convergence of every scale (appendix)",
-        scale=f"Both models after {described(setting)}. Broyden keeps {SOLVER.memory} updates; "
-        f"mean of {len(images)} {kind}; float32 on {setting.machine}.",
+        scale=f"Both models after {described(setting)}: {' and '.join(steps)}. Broyden keeps "
+        f"{SOLVER.memory} updates; mean of {len(images)} test images; float32 on "
+        f"{setting.machine}.",
         columns=["", f"evaluations to {SETTLED}", "change at the end"],
         rows=[
             [
@@ -52,28 +56,28 @@ def measure(setting: Setting) -> Outcome:
             ]
             for title, curve in curves.items()
         ],
-        claims=_claims(needed),
+        claims=claims(needed),
         figures=curves,
     )
 
 
-def _claims(needed: dict[str, int | None]) -> list[Claim]:
-    known = [SOLVER.max_steps + 1 if n is None else n for n in needed.values()]
-    *scales, single = known
-    words = [in_words(n, SOLVER.max_steps) for n in needed.values()]
-    never = SOLVER.max_steps + 1
+def claims(needed: Mapping[str, int | None]) -> list[Claim]:
+    """Of evaluations until every scale has settled, finest first, and the single stream last."""
+    budget = SOLVER.max_steps
+    *scales, single = [bounded(n, budget) for n in needed.values()]
+    *words, word = [in_words(n, budget) for n in needed.values()]
     return [
         Claim(
             text="lower-resolution scales converge first",
             holds=None
-            if scales.count(never) > 1
+            if scales.count(budget + 1) > 1
             else scales == sorted(scales, reverse=True) and scales[0] > scales[-1],
-            seen=f"evaluations to {SETTLED}, finest scale first: {', '.join(words[:-1])}",
+            seen=f"evaluations to {SETTLED}, finest scale first: {', '.join(words)}",
         ),
         Claim(
             text="the finest scale converges faster than that of a single-stream model",
-            holds=None if scales[0] == single == never else scales[0] < single,
-            seen=f"evaluations to {SETTLED}: {words[0]} against {words[-1]}",
+            holds=None if scales[0] == single == budget + 1 else scales[0] < single,
+            seen=f"evaluations to {SETTLED}: {words[0]} against {word}",
         ),
     ]
 

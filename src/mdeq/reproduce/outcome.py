@@ -64,7 +64,7 @@ class Outcome:
 
     def markdown(self, picture: str) -> str:
         """The same for a page, with the picture at an address."""
-        lines = [f"## {self.title}", "", f"![{self.title}]({picture})", "", self.scale, ""]
+        lines = [f"### {self.title}", "", f"![{self.title}]({picture})", "", self.scale, ""]
         lines += [_row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows)]
         if self.claims:
             lines += ["", "| the paper says | here | seen |", "| --- | --- | --- |"]

@@ -31,6 +31,7 @@ class Reproduction:
         about: One line for the list.
         measure: Does the work.
         draw: Makes the picture of what was found.
+        options: That it depends on, besides the budget.
         kept: Whether an outcome of the same code, data and options is shown again; tables are
             not, since a run may have ended since.
     """
@@ -38,6 +39,7 @@ class Reproduction:
     about: str
     measure: Callable[[Setting], Outcome]
     draw: Callable[[Outcome], Figure]
+    options: tuple[str, ...] = ()
     kept: bool = True
 
 
@@ -57,6 +59,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
             about="figure 4a: accuracy against epochs of implicit models",
             measure=dynamics.measure,
             draw=dynamics.draw,
+            options=("cifar10", "minutes"),
         ),
         "efficiency": Reproduction(
             about="figure 4b: time and memory of a training step",
@@ -67,11 +70,13 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
             about="figure 5: convergence by solver and size of image",
             measure=convergence.measure,
             draw=convergence.draw,
+            options=("cifar10", "camvid"),
         ),
         "multiscale": Reproduction(
             about="appendix: convergence of every scale, and of a single one",
             measure=multiscale.measure,
             draw=multiscale.draw,
+            options=("cifar10", "minutes"),
         ),
         "memory": Reproduction(
             about="memory of a training step against depth",
@@ -82,6 +87,7 @@ REPRODUCTIONS: Mapping[str, Reproduction] = MappingProxyType(
             about="appendix: street scenes, segmented",
             measure=qualitative.measure,
             draw=qualitative.draw,
+            options=("camvid",),
         ),
     }
 )
@@ -93,7 +99,8 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
     Leaves NAME.json and NAME.png in the folder of the budget, and all that was found so far in
     one page, results.md.
     """
-    reproduction, made = REPRODUCTIONS[name], setting.made(name)
+    reproduction = REPRODUCTIONS[name]
+    made = setting.made(name, reproduction.options)
     folder = setting.output / setting.budget
     folder.mkdir(parents=True, exist_ok=True)
     file, picture = folder / f"{name}.json", folder / f"{name}.png"
@@ -101,10 +108,10 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
         outcome = Outcome.read(file)
         if outcome.made == made:
             return outcome, True
-    picture.unlink(missing_ok=True)
     outcome = replace(reproduction.measure(setting), made=made)
-    outcome.save(file)
+    file.unlink(missing_ok=True)  # a picture is never beside the figures of another
     save_picture(reproduction.draw(outcome), outcome.scale, picture)
+    outcome.save(file)
     _write_page(setting)
     return outcome, False
 

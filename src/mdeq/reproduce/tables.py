@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from mdeq.data import create_source
 from mdeq.engine import Recipe, read_yaml
 from mdeq.engine.run import METRICS, RECIPE, SUMMARY
 from mdeq.models import FIGURES, SHIPPED, configure, count_parameters, shipped_folder
@@ -41,7 +42,7 @@ def look_up(table: Table, setting: Setting) -> Outcome:
         columns=[
             "",
             "size",
-            "ours",
+            "our size",
             *(f"{score}, %" for score in table.scores),
             *(f"our {score}" for score in table.scores),
             "where ours is, or what trains it",
@@ -90,13 +91,17 @@ def _ours(
     """Our scores in percent, and where they are from: the newest finished run, or what ships."""
     finished = [file.parent for file in runs.glob(f"*/{SUMMARY}")]
     for run in sorted(finished, key=lambda run: (run / SUMMARY).stat().st_mtime, reverse=True):
-        recipe = Recipe.of(read_yaml((run / RECIPE).read_text()))
+        try:
+            recipe = Recipe.of(read_yaml((run / RECIPE).read_text()))
+        except (ValueError, TypeError, OSError):  # of another version of this package
+            continue
         if _is_of(recipe, table, entry) and count_parameters(recipe.model_config({})) == parameters:
             looks = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
             split = "test" if any("test" in look for look in looks) else "val"
             scores = [look[split] for look in looks if split in look]
             if scores:
-                return _percent(scores[-1], table), f"{run} ({split}, {recipe.length})"
+                mode = ", recommended mode" if recipe.model["name"].startswith("fast:") else ""
+                return _percent(scores[-1], table), f"{run} ({split}, {recipe.length}{mode})"
     for name, preset in SHIPPED.items():
         file = shipped_folder(name) / FIGURES
         if preset == entry.model and name == table.dataset and file.exists():
@@ -109,6 +114,8 @@ def _is_of(recipe: Recipe, table: Table, entry: Entry) -> bool:
     return (
         recipe.model["name"].removeprefix("fast:") == entry.model
         and recipe.dataset["name"] == table.dataset
+        and getattr(recipe.source, "image_size", None)
+        == getattr(create_source(name=table.dataset), "image_size", None)
         and (table.dataset != "cifar10" or recipe.source.augment == ("augmented" in entry.name))
     )
 
