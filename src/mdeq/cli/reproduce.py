@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         "--budget",
         choices=("quick", "full"),
         default="quick",
-        help="quick: all in 20 minutes on two CPU cores; full: more, as docs/results.md says",
+        help="quick: all in 10 minutes on two CPU cores; full: more, as docs/results.md says",
     )
     parser.add_argument(
         "--cifar10",
