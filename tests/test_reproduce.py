@@ -20,7 +20,7 @@ from mdeq.reproduce.efficiency import faster, saves, slower
 from mdeq.reproduce.images import picture
 from mdeq.reproduce.multiscale import claims as scale_claims
 from mdeq.reproduce.training import MODELS as COMPARED
-from mdeq.reproduce.training import _recipe
+from mdeq.reproduce.training import _recipe, trained
 from mdeq.solvers import SolverConfig
 from tests.commands import call
 from tests.test_data import write_cifar10
@@ -85,7 +85,7 @@ def test_a_run_of_ones_own_is_found(
     assert call("train", "cifar10-resnet", *short, *other) == 0
     capsys.readouterr()
     assert call("reproduce", "cifar10") == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if "runs/" in line)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "runs/cifar10" in line)
     assert line.startswith("ResNet-18 ")
     assert "runs/cifar10-resnet (test, 2 steps)" in line
     assert (tmp_path / "reproduced" / "quick" / "cifar10.png").exists()
@@ -238,23 +238,31 @@ def test_what_was_measured_is_shown_again_until_something_differs(
     assert "`mdeq reproduce qualitative --budget quick --camvid DIR`" in page
 
 
-def test_models_are_trained_once_and_compared(
+def test_models_are_trained_and_compared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = ["reproduce", "multiscale", "--minutes", "0.01"]
-    assert call(*command) == 0
-    said = capsys.readouterr().out
-    assert "lower-resolution scales converge first" in said
+    assert call("reproduce", "multiscale", "--minutes", "0.01") == 0
+    assert "lower-resolution scales converge first" in capsys.readouterr().out
     outcome = json.loads((tmp_path / "reproduced" / "quick" / "multiscale.json").read_text())
     assert [len(curve) for curve in outcome["figures"].values()] == [59] * 4
     runs = sorted((tmp_path / "reproduced" / "runs").iterdir())
     assert [run.name.split("-")[0] for run in runs] == ["deq_cifar10_small", "mdeq_cifar10_small"]
-    (tmp_path / "reproduced" / "quick" / "multiscale.json").unlink()
-    assert call(*command) == 0
-    again = json.loads((tmp_path / "reproduced" / "quick" / "multiscale.json").read_text())
-    assert again["figures"] == outcome["figures"]
-    assert "steps, in" not in capsys.readouterr().out
+
+
+def test_a_model_is_trained_once_and_an_interrupted_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = Setting(output=tmp_path, minutes=0.01)
+    first = trained("resnet18_cifar10_small", setting)
+    assert first.epochs == sorted(first.epochs)
+    assert len(first.held_out) == 4
+    assert "steps, in" in capsys.readouterr().out
+    assert trained("resnet18_cifar10_small", setting) == first
+    assert capsys.readouterr().out == ""
+    (Path(first.folder) / "learnt.json").unlink()  # as if it had been stopped before its end
+    again = trained("resnet18_cifar10_small", setting)
+    assert (again.steps, again.held_out) == (first.steps, first.held_out)
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ def measure(setting: Setting) -> Outcome:
         title = f"frame {index + 1} of {len(examples)}"
         rows.append([title, f"{right:.1f}"])
         pixels.append((f"{title}: {right:.1f} % of pixels right", image / 255, mask, truth))
-    where = "the street that ships" if setting.camvid is None else "frames of CamVid's val drive"
+    where = "the street that ships" if setting.camvid is None else "frames of the val split"
     return Outcome(
         title="Street scenes, segmented (appendix)",
         scale=f"The weights that ship as camvid, on {where}: CamVid, 480x360, in place of the "
-        "paper's Cityscapes.",
+        "paper's Cityscapes. It is part of a drive whose other parts were trained on.",
         columns=["", "pixels right, %"],
         rows=rows,
         figures={row[0]: float(row[1]) for row in rows},

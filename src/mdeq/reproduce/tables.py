@@ -29,7 +29,7 @@ def look_up(table: Table, setting: Setting) -> Outcome:
                 "" if entry.size is None else f"{entry.size:g} M",
                 "" if parameters is None else f"{parameters / 1e6:.3g} M",
                 *(f"{score:.1f}{deviation}" for score in entry.scores),
-                *(f"{score:.1f}" for score in ours or ()),
+                *(f"{score:.2f}" for score in ours or ()),
                 *([] if ours else [""] * len(table.scores)),
                 where or table.command(entry) or "",
                 f"{entry.source}{entry.note and '; our size: '}{entry.note}",
@@ -38,7 +38,8 @@ def look_up(table: Table, setting: Setting) -> Outcome:
         figures.append({**asdict(entry), "parameters": parameters, "ours": ours, "where": where})
     return Outcome(
         title=table.title,
-        scale=f"Published figures are the paper's; ours are of runs in {runs} and of what ships.",
+        scale=f"Published figures are the paper's; ours are of the runs in {runs}/ and of what "
+        "ships.",
         columns=[
             "",
             "size",
@@ -65,11 +66,11 @@ def draw(outcome: Outcome) -> Figure:
         if entry["ours"]:
             marks.append((entry["ours"][0], "*", "#D55E00"))
         # The lower one has its figure on the left, the other on the right.
-        for offset, (score, marker, colour) in zip((-32, 9), sorted(marks), strict=False):
+        for offset, (score, marker, colour) in zip((-36, 9), sorted(marks), strict=False):
             label = titles.pop(colour, None)  # once for every colour
             axes.plot(score, place, marker, color=colour, markersize=9, linestyle="", label=label)
             axes.annotate(
-                f"{score:.1f}",
+                f"{score:.2f}" if marker == "*" else f"{score:.1f}",
                 (score, place),
                 xytext=(offset, -3),
                 textcoords="offset points",
@@ -81,7 +82,7 @@ def draw(outcome: Outcome) -> Figure:
     axes.set(xlabel=f"{outcome.figures['score']}, %", title=outcome.title)
     axes.margins(x=0.12)
     axes.grid(axis="y", alpha=0.3)
-    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    figure.legend(loc="outside upper center", ncols=3, fontsize=9)
     return figure
 
 
