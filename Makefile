@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: help train setup test lint format types unit bench clean
 
 help:
-	@echo "make train   set up $(VENV), then train a model that classifies and segments; three minutes"
+	@echo "make train   set up $(VENV), then train a model that classifies and segments; two and a half minutes"
 	@echo "make test    set up $(VENV), then lint, type-check and test (what CI runs)"
 	@echo "make setup   only set up $(VENV)"
 	@echo "make format  rewrite the sources in the project's format"

@@ -3,6 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from statistics import harmonic_mean
 from typing import Any
 
 from tqdm import tqdm
@@ -71,6 +72,8 @@ class Journal:
         if self.run is None:
             return
         mean = {name: sum(values) / len(values) for name, values in self._since.items()}
+        if mean:  # of equal steps at different speeds, what their whole time makes of them
+            mean["images_per_second"] = harmonic_mean(self._since["images_per_second"])
         self._since.clear()
         self.run.append({"step": step, "epoch": self._epoch(step), split: figures, "mean": mean})
         for name, value in _flat(figures):

@@ -96,8 +96,8 @@ def _announcement(trainer: Trainer, run: Run) -> str:
         return f"the run in {run.folder} is finished, with {total} steps; evaluating it again"
     parameters = sum(p.numel() for p in trainer.learner.model.parameters())
     words = [
-        f"training {trainer.recipe.model['name']}{_changed(trainer)} "
-        f"({parameters:,} parameters) on {trainer.recipe.dataset['name']} "
+        f"training {trainer.recipe.model['name']} ({parameters:,} parameters"
+        f"{_changed(trainer)}) on {trainer.recipe.dataset['name']} "
         f"for {total} steps of {trainer.recipe.batch_size} images"
         f"{f', going on from step {done}' if done else ''}; everything goes into {run.folder}"
     ]
@@ -115,7 +115,7 @@ def _changed(trainer: Trainer) -> str:
     preset = configure(trainer.recipe.model["name"]).to_dict()
     own = trainer.learner.model.config.to_dict()
     names = [name for name in own if own[name] != preset[name] and name != "tasks"]
-    return f", with its own {', '.join(names)}," if names else ""
+    return f"; not as the preset: {', '.join(names)}" if names else ""
 
 
 def _command() -> str:

@@ -12,7 +12,7 @@ from mdeq.engine.pictures import spread
 from mdeq.reproduce.setting import Setting
 
 BATCHES = 5
-STREET = (300, 400)  # height and width of the parts of a street
+STREET = (288, 384)  # height and width of the parts of a street: models pad to multiples of 32
 SHEET = 32  # height and width of the images on the sheet of CIFAR-10
 
 
@@ -53,7 +53,7 @@ def street_batches(setting: Setting, height: int, width: int) -> tuple[list[Tens
         )
         for batch in _batches(source, torch.stack(parts))
     ]
-    where = "CamVid's val drive" if setting.camvid else "one street, which overlap"
+    where = "CamVid's val split" if setting.camvid else "one street (parts overlap)"
     return batches, f"part{'s' if len(batches[0]) > 1 else ''} of {where}"
 
 

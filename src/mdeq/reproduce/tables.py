@@ -59,7 +59,7 @@ def draw(outcome: Outcome) -> Figure:
     entries = outcome.figures["entries"]
     figure = Figure(figsize=(8, 1.4 + 0.3 * len(entries)), layout="constrained")
     axes = figure.subplots()
-    titles = {"#0072B2": "MDEQ, published", "0.5": "others, published", "#D55E00": "measured here"}
+    titles = {"#0072B2": "MDEQ, published", "0.5": "others, published", "#D55E00": "ours"}
     for place, entry in enumerate(reversed(entries)):
         colour = "#0072B2" if "MDEQ" in entry["name"] else "0.5"
         marks = [(entry["scores"][0], "o", colour)]
