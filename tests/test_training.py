@@ -108,6 +108,19 @@ def test_killed_before_its_first_checkpoint_a_run_can_be_resumed(
     assert_same_weights(whole, run)
 
 
+def test_a_new_run_tells_of_one_that_has_not_come_to_its_end(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = tmp_path / "runs" / "shapes"
+    first.mkdir(parents=True)
+    shutil.copy(whole / "recipe.yaml", first)
+    assert call("train", *TINY) == 0
+    assert "train --resume runs/shapes" in capsys.readouterr().out
+    assert call("train", *TINY) == 0  # the last one is runs/shapes-2, which is finished
+    assert "--resume" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
     options = ["--save_minutes", "60", "--length", "100000 steps", "--workers", "1"]

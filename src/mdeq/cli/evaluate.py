@@ -32,7 +32,8 @@ from mdeq.models import MDEQ, Model
 
 BUDGETS = (1, 2, 4, 8, 15, 30)
 DESCRIPTION = """Measure a trained model on a split of its data. Options such as
---solver.max_steps 8 change how the equilibrium is found."""
+--solver.max_steps 8 change how the equilibrium is found: solver, tol, max_steps, memory and more
+(docs/solvers.md)."""
 
 
 def main(arguments: list[str]) -> int:

@@ -25,7 +25,8 @@ USAGE = """mdeq predict MODEL IMAGE [IMAGE ...]
 DESCRIPTION = """Classify and segment image files: prints the most probable classes, and writes
 an overlay of the predicted mask for every image. With --stream the images are frames of a video:
 each solve starts from the equilibrium of the frame before, which takes fewer evaluations of f.
-Options such as --solver.max_steps 8 change how the equilibrium is found."""
+Options such as --solver.max_steps 8 change how the equilibrium is found: solver, tol, max_steps,
+memory and more (docs/solvers.md)."""
 
 
 def main(arguments: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from filelock import FileLock, Timeout
 
 from mdeq.engine.checkpoint import write_atomically
 
+RUNS = Path("runs")
 RECIPE = "recipe.yaml"
 METRICS = "metrics.jsonl"
 SUMMARY = "summary.png"
@@ -33,7 +35,7 @@ class Run:
     @classmethod
     def create(cls, name: str, output: str | None) -> Self:
         """A new folder: `output`, or the next free one in runs/."""
-        folder = _free(Path("runs"), name) if output is None else Path(output)
+        folder = _free(RUNS, name) if output is None else Path(output)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -79,11 +81,22 @@ class Run:
         self._lock.release()
 
 
+def last_unfinished(name: str) -> Path | None:
+    """The last run of this name in runs/, if it has not come to its end."""
+    *_, last = [None, *_taken(RUNS, name)]
+    unfinished = last is not None and (last / RECIPE).exists() and not (last / SUMMARY).exists()
+    return last if unfinished else None
+
+
+def _taken(parent: Path, name: str) -> list[Path]:
+    """The folders of this name: name, name-2, and so on."""
+    numbered = (parent / (name if k == 1 else f"{name}-{k}") for k in count(1))
+    return list(takewhile(Path.exists, numbered))
+
+
 def _free(parent: Path, name: str) -> Path:
-    number = 1
-    while (folder := parent / (name if number == 1 else f"{name}-{number}")).exists():
-        number += 1
-    return folder
+    number = len(_taken(parent, name)) + 1
+    return parent / (name if number == 1 else f"{name}-{number}")
 
 
 def _unwritable(folder: Path, error: OSError) -> ValueError:

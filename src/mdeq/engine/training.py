@@ -14,7 +14,7 @@ from mdeq.engine.devices import create_accelerator
 from mdeq.engine.material import check_masks
 from mdeq.engine.recipe import Recipe, read_yaml
 from mdeq.engine.report import describe, figures_table
-from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run
+from mdeq.engine.run import METRICS, RECIPE, SUMMARY, TENSORBOARD, Run, last_unfinished
 from mdeq.engine.trainer import Trainer
 from mdeq.models import LAST, Transfer, configure, load, model_folder
 
@@ -28,11 +28,17 @@ def start_run(recipe: Recipe, *, name: str, output: str | None = None) -> dict[s
     transfer = _begin(trainer)
     if trainer.accelerator.is_main_process:
         check_masks(trainer.materials)
+        before = last_unfinished(name) if output is None else None
         run = Run.create(name, output)
         run.write(RECIPE, trainer.recipe.to_yaml())
         if transfer is not None:
             run.write(TRANSFER, json.dumps(asdict(transfer), indent=2))
         trainer.enter(run)
+        if before is not None:
+            trainer.journal.say(
+                f"note: {before} has not come to its end; to go on with it instead, say "
+                f"{_command()} train --resume {before}"
+            )
     if transfer is not None:
         trainer.save()  # the other model may be gone when the run goes on
         trainer.journal.say(f"from {recipe.init}: {transfer}; every name is in {TRANSFER}")
