@@ -89,8 +89,8 @@ def measure(setting: Setting) -> Outcome:
         scale=f"Mean and deviation over {BATCHES} batches, each of "
         f"{' or '.join(dict.fromkeys(words))}; random weights and those that ship (cifar10, "
         f"camvid); Broyden keeps {' or '.join(memories)} updates, Anderson {ANDERSON_MEMORY}; "
-        f"float32 on {setting.machine}. Dotted: {SETTLED}. Bands end at a tenth of the mean. Anderson "
-        "jumps where its first, largest, update leaves its memory.",
+        f"float32 on {setting.machine}. Dotted: {SETTLED}. Bands end at a tenth of the mean. "
+        "Anderson jumps where its first, largest, update leaves its memory.",
         columns=["", "weights", "solver", f"evaluations to {SETTLED}", "change at the end"],
         rows=[
             [
