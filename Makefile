@@ -47,7 +47,6 @@ unit: setup
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python benchmarks/broyden_overhead.py
-	$(BIN)/python benchmarks/training_memory.py
 	$(BIN)/python benchmarks/shapes.py
 
 clean:
