@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import mdeq
-from mdeq.models import NETWORKS, NeuralODE, NeuralODEConfig, configure
+from mdeq.models import NETWORKS, NeuralODE, NeuralODEConfig, StiffError, configure
 from tests.commands import call
 
 RECIPE = """
@@ -70,6 +70,7 @@ def test_configurations_survive_plain_values(name: str) -> None:
     [
         ({"tasks": {"segmentation": 3}}, "this network has one task"),
         ({"augment": -1}, "augment is -1"),
+        ({"augment": 2.5}, "augment is 2.5; expected a whole number"),
         ({"channels": 3}, "unknown field of the model 'channels'"),
     ],
 )
@@ -81,6 +82,15 @@ def test_wrong_fields(change: dict[str, object], message: str) -> None:
 def test_images_of_another_size_are_refused() -> None:
     with pytest.raises(ValueError, match="expected 32x32 pixels"):
         mdeq.create_model("node_cifar10", filters=2)(torch.randn(1, 3, 16, 16))
+
+
+def test_a_flow_that_cannot_be_followed_is_an_error_in_words() -> None:
+    model = growing()
+    with pytest.raises(StiffError, match="lower the learning rate"):
+        model(torch.full((1, 3, 4, 4), math.nan, dtype=torch.float64))
+    logits = model(torch.rand(1, 3, 4, 4, dtype=torch.float64))
+    with pytest.raises(StiffError, match="lower the learning rate"):
+        logits.backward(torch.full_like(logits, math.nan))
 
 
 def test_it_trains_evaluates_and_loads(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import mdeq.models.timm_models  # noqa: F401  registers the models with timm
 from mdeq.models.base import MissingLibraryError
 from mdeq.models.config import MDEQConfig
 from mdeq.models.mdeq import MDEQ, Equilibrium
-from mdeq.models.ode import NeuralODE, NeuralODEConfig
+from mdeq.models.ode import NeuralODE, NeuralODEConfig, StiffError
 from mdeq.models.official import import_official
 from mdeq.models.presets import FAST, NETWORKS, PRESETS
 from mdeq.models.published import Published, PublishedConfig
@@ -42,6 +42,7 @@ __all__ = [
     "PublishedConfig",
     "ResNet",
     "ResNetConfig",
+    "StiffError",
     "Transfer",
     "build",
     "configure",

@@ -1,6 +1,9 @@
 """Neural ODEs, plain and augmented: the implicit models before equilibrium models."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +12,10 @@ from torch.nn.functional import pad, relu
 from mdeq.models.base import MissingLibraryError, ModelConfig
 from mdeq.models.saving import Saved
 from mdeq.solvers import check_choice, check_count, check_number
+
+
+class StiffError(ValueError):
+    """The solver cannot follow a flow: its steps have become too short, or z is not finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +41,7 @@ class NeuralODEConfig(ModelConfig):
         super().__post_init__()
         check_count("filters", self.filters)
         check_count("image_size", self.image_size)
-        check_number("augment", self.augment, least=0)
+        check_count("augment", self.augment, least=0)
         check_number("tol", self.tol, above=0)
         check_choice("network", self.network, ("ode",))
         self.only("classification")
@@ -53,11 +60,9 @@ class Derivative(nn.Module):
         self.conv1 = nn.Conv2d(channels + 1, filters, 1)
         self.conv2 = nn.Conv2d(filters + 1, filters, 3, padding=1)
         self.conv3 = nn.Conv2d(filters + 1, channels, 1)
-        self.evaluations = 0  # so far
 
     def forward(self, t: Tensor, z: Tensor) -> Tensor:
         """dz/dt, in the order of arguments that solvers want."""
-        self.evaluations += 1
         y = relu(self.conv1(_with(t, z)))
         y = relu(self.conv2(_with(t, y)))
         derivative: Tensor = self.conv3(_with(t, y))
@@ -90,11 +95,20 @@ class NeuralODE(Saved):
                 "classifier of a Neural ODE sees every one"
             )
         z0 = pad(images, (0, 0, 0, 0, 0, self.config.augment))
-        logits: Tensor = self.classifier(self._flow(z0).flatten(1))
+        z1 = _Flow.apply(z0, self.f, self.config.tol, *self.f.parameters())
+        logits: Tensor = self.classifier(z1.flatten(1))
         return logits
 
-    def _flow(self, z0: Tensor) -> Tensor:
-        """z(1), from z(0)."""
+
+class _Flow(torch.autograd.Function):
+    """z(1), from z(0), by torchdiffeq's adjoint method.
+
+    It stands around torchdiffeq's own node because that gives up by assertions, in both
+    directions, which are no words for a user.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, z0: Tensor, f: Derivative, tol: float, *weights: Tensor) -> Tensor:
         try:
             from torchdiffeq import odeint_adjoint
         except ImportError:
@@ -102,6 +116,27 @@ class NeuralODE(Saved):
                 "Neural ODEs need torchdiffeq: pip install mdeq[ode]"
             ) from None
         span = torch.tensor([0.0, 1.0], dtype=z0.dtype, device=z0.device)
-        tol = self.config.tol
-        z: Tensor = odeint_adjoint(self.f, z0, span, rtol=tol, atol=tol, method="dopri5")[-1]
-        return z
+        start = z0.detach().requires_grad_()
+        with torch.enable_grad(), _failing_in_words():
+            z1: Tensor = odeint_adjoint(f, start, span, rtol=tol, atol=tol, method="dopri5")[-1]
+        ctx.flow = z1, [start, *weights]
+        return z1.detach()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        z1, inputs = ctx.flow
+        with _failing_in_words():
+            # Kept for as long as this node is, so that the caller may come back.
+            of_start, *of_weights = torch.autograd.grad(z1, inputs, gradient, retain_graph=True)
+        return of_start, None, None, *of_weights
+
+
+@contextmanager
+def _failing_in_words() -> Iterator[None]:
+    try:
+        yield
+    except AssertionError as error:
+        raise StiffError(
+            f"the solver of a Neural ODE gave up ({str(error).partition(':')[0]}); lower the "
+            "learning rate, or raise the model's tol"
+        ) from None

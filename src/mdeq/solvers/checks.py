@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def check_count(name: str, value: Any) -> None:
-    """A whole number, at least 1."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} is {value!r}; expected a whole number, at least 1")
+def check_count(name: str, value: Any, *, least: int = 1) -> None:
+    """A whole number, large enough."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} is {value!r}; expected a whole number, at least {least}")
 
 
 def check_number(
