@@ -18,6 +18,7 @@ from mdeq.reproduce.convergence import longer, steadier
 from mdeq.reproduce.dynamics import most_accurate
 from mdeq.reproduce.efficiency import faster, saves, slower
 from mdeq.reproduce.images import picture
+from mdeq.reproduce.memory import flat
 from mdeq.reproduce.multiscale import claims as scale_claims
 from mdeq.reproduce.training import MODELS as COMPARED
 from mdeq.reproduce.training import _recipe, trained
@@ -66,6 +67,7 @@ def test_weights_that_ship_have_their_figure_in_the_table(written: Path) -> None
     (ours,) = (entry for entry in entries if entry["ours"])
     assert ours["name"] == "MDEQ-small"
     assert ours["where"] == "ships as cifar10"
+    assert ours["ours"] == [pytest.approx(84.95)]
 
 
 @pytest.mark.filterwarnings("ignore:the files in")
@@ -166,6 +168,11 @@ def test_whether_larger_images_need_more_steps(needed, holds) -> None:
     assert found.holds is holds
 
 
+def test_a_size_whose_smaller_budget_ended_first_leaves_the_order_open() -> None:
+    assert longer({"small": (20, 60), "middle": (None, 60), "large": (100, 120)}).holds is None
+    assert longer({"small": (20, 60), "middle": (None, 60), "large": (50, 120)}).holds is False
+
+
 @pytest.mark.parametrize(
     ("cases", "holds"),
     [
@@ -187,6 +194,7 @@ def test_whether_broyden_is_steadier(cases, holds) -> None:
         ((30, 30, 30, 30), False, False),
         ((None, 20, 10, None), True, None),
         ((None, None, 10, 20), None, False),
+        ((10, None, None, 20), False, True),
     ],
 )
 def test_whether_coarse_scales_are_first(needed, first, faster_than_single) -> None:
@@ -205,13 +213,28 @@ def test_a_lead_that_chance_explains_decides_nothing(ours, ode, images, holds) -
 
 def test_what_efficiency_claims() -> None:
     peaks = {"mdeq_cifar10": 30.0, "fast:mdeq_cifar10": 35.0, "resnet101_cifar10": 100.0}
+    peaks["resnet18_cifar10"] = 15.0
     assert saves({**peaks, "densenet121_cifar10": 100.0}).holds is True
+    assert "needs 2.0 times that of ResNet-18" in saves({**peaks, "densenet121_cifar10": 60.0}).seen
     assert saves({**peaks, "densenet121_cifar10": 60.0}).holds is False
     mean = Spread(2.0, 1.5, 2.5)
     times = {"mdeq_cifar10_small": Spread(1, 0.9, 1.1), "fast:mdeq_cifar10_small": mean}
     assert faster({**times, "anode_cifar10": mean}).holds is True
     assert faster({**times, "anode_cifar10": Spread(1.05, 1.0, 1.2)}).holds is None
-    assert slower({"mdeq_cifar10": mean, "fast:mdeq_cifar10": mean}).holds is True
+    assert faster({**times, "anode_cifar10": Spread(0.5, 0.4, 0.6)}).holds is False
+    assert "torchdiffeq" in faster(times).seen
+    for ours, holds in (
+        (mean, True),
+        (Spread(1.0, 0.9, 1.1), None),
+        (Spread(0.5, 0.4, 0.6), False),
+    ):
+        assert slower({"mdeq_cifar10": ours, "fast:mdeq_cifar10": mean}).holds is holds
+
+
+def test_what_memory_claims() -> None:
+    unrolled = [10.0, 30, 60, 120, 240]
+    assert flat([19.0, 23, 23, 23, 23], unrolled).holds is True
+    assert flat([19.0, 23, 23, 24, 26], unrolled).holds is False
 
 
 @pytest.mark.parametrize("model", COMPARED)
@@ -246,6 +269,9 @@ def test_models_are_trained_and_compared(
     assert "lower-resolution scales converge first" in capsys.readouterr().out
     outcome = json.loads((tmp_path / "reproduced" / "quick" / "multiscale.json").read_text())
     assert [len(curve) for curve in outcome["figures"].values()] == [59] * 4
+    page = (tmp_path / "reproduced" / "quick" / "results.md").read_text()
+    assert page.startswith("### The paper's claims")
+    assert "[Convergence of every scale (appendix)](#convergence-of-every-scale-appendix)" in page
     runs = sorted((tmp_path / "reproduced" / "runs").iterdir())
     assert [run.name.split("-")[0] for run in runs] == ["deq_cifar10_small", "mdeq_cifar10_small"]
 

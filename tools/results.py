@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from mdeq.reproduce import REPRODUCTIONS, Outcome
+from mdeq.reproduce import REPRODUCTIONS, Outcome, page
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "results.md"
@@ -30,12 +30,12 @@ def main(folders: list[Path]) -> None:
     }  # fmt: skip
     if not found:
         raise SystemExit("no outcomes there; expected folders such as reproduced/quick")
-    sections = [
-        Outcome.read(found[name] / f"{name}.json").markdown(_picture(found[name], name))
+    outcomes = {
+        _picture(found[name], name): Outcome.read(found[name] / f"{name}.json")
         for name in REPRODUCTIONS
         if name in found
-    ]
-    PAGE.write_text("\n".join([written + line, "", *sections]).rstrip() + "\n")
+    }
+    PAGE.write_text(f"{written}{line}\n\n{page(outcomes)}")
 
 
 def _picture(folder: Path, name: str) -> str:

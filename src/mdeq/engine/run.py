@@ -63,13 +63,9 @@ class Run:
             metrics.write(json.dumps(record) + "\n")
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every line of the metrics; one that was cut short at the end is left out."""
+        """Every line of the metrics."""
         if self.file(METRICS).exists():
-            for line in self.file(METRICS).read_text().splitlines():
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    return
+            yield from read_records(self.file(METRICS))
 
     def keep_records(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
         """Drop the other lines: those written after the checkpoint that the run goes on from."""
@@ -79,6 +75,15 @@ class Run:
     def close(self) -> None:
         """Let other processes have the folder."""
         self._lock.release()
+
+
+def read_records(metrics: Path) -> Iterator[dict[str, Any]]:
+    """Every line of the metrics of a run; one that was cut short at the end is left out."""
+    for line in metrics.read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
 
 
 def last_unfinished(name: str) -> Path | None:

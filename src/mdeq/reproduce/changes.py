@@ -20,6 +20,7 @@ def relative_changes(
 ) -> Tensor:
     """||z[i+1] - z[i]|| / ||z[i+1]|| at every evaluation but the first, (evaluations - 1, B, 1).
 
+    The paper divides by ||z[i]||, but its first z is 0, and so is ours.
     `by_scale`: the same of every scale by itself, (evaluations - 1, B, scales).
     """
     x = model.injection(images)
@@ -54,6 +55,19 @@ def evaluations_until(curve: Sequence[float | None], level: float = SETTLED) -> 
 def bounded(evaluations: int | None, budget: int) -> int:
     """A number to compare by: more than the budget, where z has not settled."""
     return budget + 1 if evaluations is None else evaluations
+
+
+def rising(needed: Sequence[tuple[int | None, int]]) -> bool | None:
+    """Whether evaluations never fall, and are more at the end; each with its budget.
+
+    None where budgets ended before that was decided.
+    """
+    most = [math.inf if n is None else n for n, _ in needed]
+    least = [bounded(n, budget) for n, budget in needed]
+    if most[-1] <= least[0] or any(max(least[:k]) > most[k] for k in range(1, len(most))):
+        return False
+    certain = all(a <= b for a, b in zip(most, least[1:], strict=False)) and most[0] < least[-1]
+    return True if certain else None
 
 
 def in_words(evaluations: int | None, budget: int) -> str:

@@ -10,10 +10,10 @@ from mdeq.reproduce.changes import (
     NEVER,
     SETTLED,
     as_curve,
-    bounded,
     evaluations_until,
     in_words,
     relative_changes,
+    rising,
 )
 from mdeq.reproduce.outcome import Claim, Outcome
 from mdeq.reproduce.setting import Setting
@@ -44,7 +44,7 @@ def measure(setting: Setting) -> Outcome:
     needed = {title: evaluations_until(curve) for title, curve in curves.items()}
     return Outcome(
         title="Convergence of every scale (appendix)",
-        scale=f"Both models after {described(setting)}: {' and '.join(steps)}. Broyden keeps "
+        caption=f"Both models after {described(setting)}: {' and '.join(steps)}. Broyden keeps "
         f"{SOLVER.memory} updates; mean of {len(images)} test images; float32 on "
         f"{setting.machine}.",
         columns=["", f"evaluations to {SETTLED}", "change at the end"],
@@ -64,19 +64,17 @@ def measure(setting: Setting) -> Outcome:
 def claims(needed: Mapping[str, int | None]) -> list[Claim]:
     """Of evaluations until every scale has settled, finest first, and the single stream last."""
     budget = SOLVER.max_steps
-    *scales, single = [bounded(n, budget) for n in needed.values()]
+    *scales, single = [(n, budget) for n in needed.values()]
     *words, word = [in_words(n, budget) for n in needed.values()]
     return [
         Claim(
             text="lower-resolution scales converge first",
-            holds=None
-            if scales.count(budget + 1) > 1
-            else scales == sorted(scales, reverse=True) and scales[0] > scales[-1],
+            holds=rising(scales[::-1]),
             seen=f"evaluations to {SETTLED}, finest scale first: {', '.join(words)}",
         ),
         Claim(
             text="the finest scale converges faster than that of a single-stream model",
-            holds=None if scales[0] == single == budget + 1 else scales[0] < single,
+            holds=rising([scales[0], single]),
             seen=f"evaluations to {SETTLED}: {words[0]} against {word}",
         ),
     ]

@@ -1,6 +1,7 @@
 """What a reproduction found, for people to read and for programs to use."""
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -38,7 +39,7 @@ class Outcome:
 
     Attributes:
         title: What it shows, and where that is in the paper.
-        scale: What it was measured on: the caption.
+        caption: What it was measured on, and at which scale.
         columns: Titles of the table.
         rows: Of the table, as they are printed.
         claims: Of the paper, checked.
@@ -48,7 +49,7 @@ class Outcome:
     """
 
     title: str
-    scale: str
+    caption: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     claims: Sequence[Claim] = ()
@@ -59,15 +60,19 @@ class Outcome:
     def text(self) -> str:
         """Title, caption, table and claims, for a terminal."""
         claims = [f"{claim.verdict}: {claim.text} ({claim.seen})" for claim in self.claims]
-        parts = [f"{self.title}\n{self.scale}", _table(self.columns, self.rows), "\n".join(claims)]
+        parts = [
+            f"{self.title}\n{self.caption}",
+            _table(self.columns, self.rows),
+            "\n".join(claims),
+        ]
         return "\n\n".join(part for part in parts if part)
 
     def markdown(self, picture: str) -> str:
         """The same for a page, with the picture at an address."""
-        lines = [f"### {self.title}", "", f"![{self.title}]({picture})", "", self.scale, ""]
-        lines += [_row(self.columns), _row(["---"] * len(self.columns)), *map(_row, self.rows)]
+        lines = [f"### {self.title}", "", f"![{self.title}]({picture})", "", self.caption, ""]
+        lines += [*_header(*self.columns), *map(_row, self.rows)]
         if self.claims:
-            lines += ["", "| the paper says | here | seen |", "| --- | --- | --- |"]
+            lines += ["", *_header("the paper says", "here", "seen")]
             lines += [_row([claim.text, claim.verdict, claim.seen]) for claim in self.claims]
         if self.made:
             lines += ["", f"`{self.made['command']}`, {self.made['code']}"]
@@ -85,11 +90,32 @@ class Outcome:
         return cls(**{**values, "claims": [Claim(**claim) for claim in values["claims"]]})
 
 
+def page(outcomes: Mapping[str, Outcome]) -> str:
+    """What became of the paper's claims, then every outcome; by the address of its picture."""
+    claims = [
+        _row([claim.text, claim.verdict, f"[{outcome.title}]({_anchor(outcome.title)})"])
+        for outcome in outcomes.values()
+        for claim in outcome.claims
+    ]
+    summary = ["### The paper's claims", "", *_header("the paper says", "here", "measured in")]
+    sections = [outcome.markdown(picture) for picture, outcome in outcomes.items()]
+    return "\n".join([*([*summary, *claims, ""] if claims else []), *sections])
+
+
 def save_picture(figure: Figure, caption: str, file: Path) -> None:
     """Write a picture with its caption below it."""
     width = int(figure.get_figwidth() * 15)  # characters of this size
     figure.supxlabel(textwrap.fill(caption, width), x=0.01, ha="left", fontsize=8, color="0.35")
     figure.savefig(file, dpi=150)
+
+
+def _anchor(heading: str) -> str:
+    """The address of a heading on its own page, as GitHub gives it."""
+    return "#" + re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def _header(*columns: str) -> list[str]:
+    return [_row(columns), _row(["---"] * len(columns))]
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ def measure(setting: Setting) -> Outcome:
     where = "the street that ships" if setting.camvid is None else "frames of the val split"
     return Outcome(
         title="Street scenes, segmented (appendix)",
-        scale=f"The weights that ship as camvid, on {where}: CamVid, 480x360, in place of the "
+        caption=f"The weights that ship as camvid, on {where}: CamVid, 480x360, in place of the "
         "paper's Cityscapes. It is part of a drive whose other parts were trained on.",
         columns=["", "pixels right, %"],
         rows=rows,

@@ -16,7 +16,7 @@ from mdeq.reproduce import (
     qualitative,
     tables,
 )
-from mdeq.reproduce.outcome import Outcome, save_picture
+from mdeq.reproduce.outcome import Outcome, page, save_picture
 from mdeq.reproduce.paper import TABLES
 from mdeq.reproduce.setting import Setting
 
@@ -48,6 +48,7 @@ def _table(name: str) -> Reproduction:
         about=f"table: {TABLES[name].title}",
         measure=partial(tables.look_up, TABLES[name]),
         draw=tables.draw,
+        options=("runs",),
         kept=False,
     )
 
@@ -110,7 +111,7 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
             return outcome, True
     outcome = replace(reproduction.measure(setting), made=made)
     file.unlink(missing_ok=True)  # a picture is never beside the figures of another
-    save_picture(reproduction.draw(outcome), outcome.scale, picture)
+    save_picture(reproduction.draw(outcome), outcome.caption, picture)
     outcome.save(file)
     _write_page(setting)
     return outcome, False
@@ -119,9 +120,8 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
 def _write_page(setting: Setting) -> None:
     folder = setting.output / setting.budget
     outcomes = {
-        name: Outcome.read(folder / f"{name}.json")
+        f"{name}.png": Outcome.read(folder / f"{name}.json")
         for name in REPRODUCTIONS
         if (folder / f"{name}.json").exists()
     }
-    page = [outcome.markdown(f"{name}.png") for name, outcome in outcomes.items()]
-    (folder / PAGE).write_text("\n".join(page))
+    (folder / PAGE).write_text(page(outcomes))

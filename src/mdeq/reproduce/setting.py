@@ -63,7 +63,7 @@ class Setting:
         words = [
             f"--minutes {value:g}" if option == "minutes" else f"--{option} DIR"
             for option, value in given.items()
-            if value is not None
+            if value != getattr(Setting, option)  # its default
         ]
         return {
             "command": " ".join(["mdeq reproduce", name, "--budget", self.budget, *words]),

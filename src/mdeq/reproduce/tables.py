@@ -5,11 +5,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import yaml
 from matplotlib.figure import Figure
 
 from mdeq.data import create_source
 from mdeq.engine import Recipe, read_yaml
-from mdeq.engine.run import METRICS, RECIPE, SUMMARY
+from mdeq.engine.run import METRICS, RECIPE, SUMMARY, read_records
 from mdeq.models import FIGURES, SHIPPED, configure, count_parameters, shipped_folder
 from mdeq.reproduce.outcome import Outcome
 from mdeq.reproduce.paper import Entry, Table
@@ -38,7 +39,7 @@ def look_up(table: Table, setting: Setting) -> Outcome:
         figures.append({**asdict(entry), "parameters": parameters, "ours": ours, "where": where})
     return Outcome(
         title=table.title,
-        scale=f"Published figures are the paper's; ours are of the runs in {runs}/ and of what "
+        caption=f"Published figures are the paper's; ours are of the runs in {runs}/ and of what "
         "ships.",
         columns=[
             "",
@@ -47,7 +48,7 @@ def look_up(table: Table, setting: Setting) -> Outcome:
             *(f"{score}, %" for score in table.scores),
             *(f"our {score}" for score in table.scores),
             "where ours is, or what trains it",
-            "published by",
+            "the paper cites",
         ],
         rows=rows,
         figures={"score": next(iter(table.scores)), "entries": figures},
@@ -94,10 +95,10 @@ def _ours(
     for run in sorted(finished, key=lambda run: (run / SUMMARY).stat().st_mtime, reverse=True):
         try:
             recipe = Recipe.of(read_yaml((run / RECIPE).read_text()))
-        except (ValueError, TypeError, OSError):  # of another version of this package
-            continue
+        except (yaml.YAMLError, ValueError, TypeError, AttributeError, OSError):
+            continue  # damaged, or of another version of this package
         if _is_of(recipe, table, entry) and count_parameters(recipe.model_config({})) == parameters:
-            looks = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
+            looks = list(read_records(run / METRICS))
             split = "test" if any("test" in look for look in looks) else "val"
             scores = [look[split] for look in looks if split in look]
             if scores:

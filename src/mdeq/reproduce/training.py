@@ -179,6 +179,6 @@ def _recipe(name: str, setting: Setting) -> Recipe:
         values["model"]["name"] = f"fast:{name}"
     values["batch_size"] = 64
     pilot = Trainer(Recipe.of(values), create_accelerator())
-    steps = max(LOOKS, round(60 * minutes / pilot.pace(60 * minutes * PILOT)))
-    looks = {"evaluation": {"every": f"{-(-steps // LOOKS)} steps"}}
-    return Recipe.of({**values, **looks, "length": f"{steps} steps"})
+    every = max(1, round(60 * minutes / pilot.pace(60 * minutes * PILOT) / LOOKS))
+    looks = {"evaluation": {"every": f"{every} steps"}}
+    return Recipe.of({**values, **looks, "length": f"{LOOKS * every} steps"})
