@@ -3,6 +3,7 @@
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from mdeq.bench import Spread
 from mdeq.cli.options import split_overrides
 from mdeq.cli.train import read_recipe, train_parser
 from mdeq.models import configure
-from mdeq.reproduce import TABLES, Setting
+from mdeq.reproduce import REPRODUCTIONS, TABLES, Outcome, Setting
 from mdeq.reproduce.changes import NEVER, as_curve, evaluations_until, relative_changes
 from mdeq.reproduce.convergence import longer, steadier
 from mdeq.reproduce.dynamics import most_accurate
@@ -229,6 +230,23 @@ def test_what_efficiency_claims() -> None:
         (Spread(0.5, 0.4, 0.6), False),
     ):
         assert slower({"mdeq_cifar10": ours, "fast:mdeq_cifar10": mean}).holds is holds
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("dynamics", {"MDEQ-small": {"epochs": [1, 2], "held_out": [10.0, 20.0]}}),
+        ("efficiency", {"MDEQ": {"time": 1.6, "memory": 0.3}}),
+        ("memory", {"depths": [5, 15], "equilibrium": [19, 23], "unrolled": [48, 126]}),
+    ],
+)
+def test_pictures_name_what_their_axes_and_lines_are(name: str, figures: dict[str, Any]) -> None:
+    outcome = Outcome(title="a figure", caption="", columns=[], rows=[], figures=figures)
+    (axes,) = REPRODUCTIONS[name].draw(outcome).axes
+    assert axes.get_xlabel()
+    assert axes.get_ylabel() or "MDEQ" in [tick.get_text() for tick in axes.get_yticklabels()]
+    assert axes.get_legend() is not None
+    assert axes.get_title() == "a figure"
 
 
 def test_what_memory_claims() -> None:
