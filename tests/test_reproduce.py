@@ -271,6 +271,9 @@ def test_what_was_measured_is_shown_again_until_something_differs(
     assert "measured before" not in first
     assert call("reproduce", "qualitative") == 0
     assert "measured before" in capsys.readouterr().out
+    (tmp_path / "reproduced" / "quick" / "qualitative.json").write_text('{"claims": []}')
+    assert call("reproduce", "qualitative") == 0  # what another version wrote
+    assert "measured before" not in capsys.readouterr().out
     street = picture("camvid")
     assert call("reproduce", "qualitative", "--camvid", street) == 0
     assert "measured before" not in capsys.readouterr().out

@@ -25,15 +25,13 @@ def main(folders: list[Path]) -> None:
     if not line:
         raise SystemExit(f"{PAGE} has no line {LINE}")
     found = {
-        name: folder for folder in folders for name in REPRODUCTIONS
-        if (folder / f"{name}.json").exists() and (folder / f"{name}.png").exists()
+        name: (folder, outcome) for folder in folders for name in REPRODUCTIONS
+        if (outcome := Outcome.read(folder / f"{name}.json")) is not None
     }  # fmt: skip
     if not found:
         raise SystemExit("no outcomes there; expected folders such as reproduced/quick")
     outcomes = {
-        _picture(found[name], name): Outcome.read(found[name] / f"{name}.json")
-        for name in REPRODUCTIONS
-        if name in found
+        _picture(found[name][0], name): found[name][1] for name in REPRODUCTIONS if name in found
     }
     PAGE.write_text(f"{written}{line}\n\n{page(outcomes)}")
 

@@ -84,10 +84,13 @@ class Outcome:
         write_atomically(file, (text + "\n").encode())
 
     @classmethod
-    def read(cls, file: Path) -> Self:
-        """The inverse of `save`."""
-        values = json.loads(file.read_text())
-        return cls(**{**values, "claims": [Claim(**claim) for claim in values["claims"]]})
+    def read(cls, file: Path) -> Self | None:
+        """The inverse of `save`; None where there is no such file, or one of another version."""
+        try:
+            values = json.loads(file.read_text())
+            return cls(**{**values, "claims": [Claim(**claim) for claim in values["claims"]]})
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None
 
 
 def page(outcomes: Mapping[str, Outcome]) -> str:

@@ -105,10 +105,9 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
     folder = setting.output / setting.budget
     folder.mkdir(parents=True, exist_ok=True)
     file, picture = folder / f"{name}.json", folder / f"{name}.png"
-    if reproduction.kept and file.exists() and picture.exists():
-        outcome = Outcome.read(file)
-        if outcome.made == made:
-            return outcome, True
+    before = Outcome.read(file) if reproduction.kept and picture.exists() else None
+    if before is not None and before.made == made:
+        return before, True
     outcome = replace(reproduction.measure(setting), made=made)
     file.unlink(missing_ok=True)  # a picture is never beside the figures of another
     save_picture(reproduction.draw(outcome), outcome.caption, picture)
@@ -120,8 +119,8 @@ def reproduce(name: str, setting: Setting) -> tuple[Outcome, bool]:
 def _write_page(setting: Setting) -> None:
     folder = setting.output / setting.budget
     outcomes = {
-        f"{name}.png": Outcome.read(folder / f"{name}.json")
+        f"{name}.png": outcome
         for name in REPRODUCTIONS
-        if (folder / f"{name}.json").exists()
+        if (outcome := Outcome.read(folder / f"{name}.json")) is not None
     }
     (folder / PAGE).write_text(page(outcomes))
