@@ -71,6 +71,7 @@ def run(arguments: list[str]) -> int:
         advice = "try smaller batches, accumulate (train), or --window (segmentation)"
         return _fail(f"mdeq {command}", f"there is not enough memory for this; {advice}")
     except KeyboardInterrupt:
+        print(f"mdeq {command}: interrupted", file=sys.stderr)
         return 130
 
 

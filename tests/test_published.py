@@ -129,7 +129,7 @@ def test_a_missing_library_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "segmentation_models_pytorch", None)  # not installed
-    with pytest.raises(MissingLibraryError, match=r"pip install mdeq\[reproduce\]"):
+    with pytest.raises(MissingLibraryError, match="pip install segmentation-models-pytorch"):
         build(configure("pspnet_cityscapes"))
     assert call("models", "pspnet*") == 0
-    assert "?: pip install mdeq[reproduce]" in capsys.readouterr().out
+    assert "?: not installed; pip install segmentation-models-pytorch" in capsys.readouterr().out

@@ -109,7 +109,7 @@ def _torchdeq() -> Any:
         return importlib.import_module("torchdeq")
     except ImportError:
         raise ValueError(
-            "torchdeq is not installed; say pip install 'mdeq[bench]', or `make bench` once"
+            "torchdeq is not installed; say pip install torchdeq, or `make bench` once"
         ) from None
 
 

@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
         size = "?" if row["parameters"] is None else f"{row['parameters']:,}"
         print(f"{row['name']:30} {size:>11}  {channels:22} {tasks}")
     if any(row["parameters"] is None for row in rows):
-        print("\n?: pip install mdeq[reproduce] brings the library that has this network")
+        print("\n?: not installed; pip install segmentation-models-pytorch")
     shipped = {name: preset for name, preset in SHIPPED.items() if preset in names}
     for name, preset in shipped.items():
         print(f"\ntrained, in the package: {name} ({preset}), for mdeq predict {name} PICTURE")

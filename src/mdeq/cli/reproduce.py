@@ -58,6 +58,13 @@ def main(arguments: list[str]) -> int:
         check_choice("reproduction", name, [*REPRODUCTIONS, ALL])
     if options.minutes is not None:
         check_number("minutes", options.minutes, above=0)
+    names = list(REPRODUCTIONS) if ALL in options.names else options.names
+    for option in ("cifar10", "camvid", "minutes"):
+        users = [name for name, each in REPRODUCTIONS.items() if option in each.options]
+        if getattr(options, option) is not None and not set(users) & set(names):
+            raise ValueError(f"--{option} is for {' and '.join(users)}; leave it out here")
+    if options.runs != parser.get_default("runs") and not Path(options.runs).is_dir():
+        raise ValueError(f"there is no folder {options.runs}; expected one of trained runs")
     for data in ("cifar10", "camvid"):  # what is wrong with a folder is better known at once
         if (folder := getattr(options, data)) is not None:
             create_source(name=data).samples("val" if data == "camvid" else "test", Path(folder))
@@ -71,7 +78,7 @@ def main(arguments: list[str]) -> int:
     )
     create_folder(setting.output)
     try:
-        return _reproduce(REPRODUCTIONS if ALL in options.names else options.names, setting)
+        return _reproduce(names, setting)
     except InterruptedRun as stopped:
         report(f"{stopped}, or the same command again")
         return stopped.exit_status

@@ -114,7 +114,7 @@ def _read(root: Path, **options: Any) -> datasets.CIFAR10:
     except RuntimeError:
         raise DataError(
             f"there is no CIFAR-10 in {root}; expected {batches} with data_batch_1 to 5 and "
-            "test_batch; to fetch it, say --dataset.download true"
+            "test_batch; mdeq train fetches it with --dataset.download true"
         ) from None
     except OSError as error:  # includes every failure to download
         raise DataError(f"CIFAR-10 cannot be read or fetched into {root}: {error}") from None

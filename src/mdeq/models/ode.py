@@ -113,7 +113,7 @@ class _Flow(torch.autograd.Function):
             from torchdiffeq import odeint_adjoint
         except ImportError:
             raise MissingLibraryError(
-                "Neural ODEs need torchdiffeq: pip install mdeq[ode]"
+                "Neural ODEs need a library: pip install torchdiffeq"
             ) from None
         span = torch.tensor([0.0, 1.0], dtype=z0.dtype, device=z0.device)
         start = z0.detach().requires_grad_()

@@ -159,7 +159,7 @@ def _layers(config: PublishedConfig) -> nn.Module:
         import segmentation_models_pytorch
     except ImportError:
         raise MissingLibraryError(
-            f"{config.architecture} needs segmentation-models-pytorch: pip install mdeq[reproduce]"
+            f"{config.architecture} needs a library: pip install segmentation-models-pytorch"
         ) from None
     made: nn.Module = segmentation_models_pytorch.create_model(
         config.architecture,

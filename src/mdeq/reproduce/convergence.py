@@ -90,8 +90,15 @@ def measure(setting: Setting) -> Outcome:
         caption=f"Mean and deviation over {BATCHES} batches, each of "
         f"{' or '.join(dict.fromkeys(words))}; random weights and those that ship (cifar10, "
         f"camvid); Broyden keeps {' or '.join(memories)} updates, Anderson {ANDERSON_MEMORY}; "
-        f"float32 on {setting.machine}. Dotted: {SETTLED}. Bands end at a tenth of the mean.",
-        columns=["", "weights", "solver", f"evaluations to {SETTLED}", "change at the end"],
+        f"float32 on {setting.machine}. Dotted: {SETTLED}. Shaded: the deviation, down to a tenth "
+        "of the mean.",
+        columns=[
+            "",
+            "weights",
+            "solver",
+            f"evaluations to stay below {SETTLED}",
+            "change at the end",
+        ],
         rows=[
             [
                 panel.title,
@@ -178,7 +185,7 @@ def longer(needed: Mapping[str, tuple[int | None, int]]) -> Claim:
     return Claim(
         text="more steps are needed as images grow",
         holds=rising(list(needed.values())),
-        seen=f"evaluations of Broyden's to {SETTLED}, trained: "
+        seen=f"evaluations of Broyden's to stay below {SETTLED}, trained: "
         + ", ".join(f"{size} {in_words(n, budget)}" for size, (n, budget) in needed.items()),
     )
 

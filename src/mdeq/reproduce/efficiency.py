@@ -109,7 +109,7 @@ def faster(times: Mapping[str, Spread]) -> Claim:
     """Time of the small MDEQ beside that of the Neural ODE, where there is one."""
     text = "a small MDEQ is faster than an augmented Neural ODE of its size (the paper: 3 times)"
     if ODE not in times:
-        missing = "not measured: Neural ODEs need torchdiffeq, pip install mdeq[ode]"
+        missing = "not measured: it needs a library, pip install torchdiffeq"
         return Claim(text=text, holds=None, seen=missing)
     ours, ode = times["mdeq_cifar10_small"], times[ODE]
     fast = times["fast:mdeq_cifar10_small"]

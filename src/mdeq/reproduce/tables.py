@@ -28,7 +28,7 @@ def look_up(table: Table, setting: Setting) -> Outcome:
             [
                 entry.name,
                 "" if entry.size is None else f"{entry.size:g} M",
-                "" if parameters is None else f"{parameters / 1e6:.3g} M",
+                _millions(entry, parameters),
                 *(f"{score:.1f}{deviation}" for score in entry.scores),
                 *(f"{score:.2f}" for score in ours or ()),
                 *([] if ours else [""] * len(table.scores)),
@@ -39,8 +39,8 @@ def look_up(table: Table, setting: Setting) -> Outcome:
         figures.append({**asdict(entry), "parameters": parameters, "ours": ours, "where": where})
     return Outcome(
         title=table.title,
-        caption=f"Published figures are the paper's; ours are of the runs in {runs}/ and of what "
-        "ships.",
+        caption=f"Published figures are the paper's; ours, where there are any, are of the runs in "
+        f"{runs}/ and of what ships.",
         columns=[
             "",
             "size",
@@ -85,6 +85,12 @@ def draw(outcome: Outcome) -> Figure:
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside upper center", ncols=3, fontsize=9)
     return figure
+
+
+def _millions(entry: Entry, parameters: int | None) -> str:
+    if parameters is None:
+        return "" if entry.model is None else "library not installed"
+    return f"{parameters / 1e6:.3g} M"
 
 
 def _ours(
