@@ -125,8 +125,9 @@ def save_summary(
             output = model(image) if window is None else in_windows(model, image, window)
             logits = by_task(output, classes)
         _draw_sample(rows[:, column], sample, logits, classes, colours)
+    words = {"classification": "class", "segmentation": "mask"}
+    below.suptitle(f"Predicted {' and '.join(words[task] for task in classes)}")
     if "segmentation" in classes:
-        rows[1, 0].set_title("predicted mask", fontsize=10)
         names = classes["segmentation"]
         handles = patches(names, colours, range(len(names)))
         below.legend(handles=handles, loc="outside lower center", ncols=10, frameon=False)
