@@ -326,7 +326,7 @@ def test_a_model_is_trained_once_and_an_interrupted_run_goes_on(
         (["cifar"], "did you mean 'cifar10'"),
         (["dynamics", "--minutes", "0"], "minutes is 0"),
         (["all", "--camvid", "nowhere"], "there is no data folder nowhere"),
-        (["memory", "--minutes", "2"], "--minutes is for dynamics and multiscale"),
+        (["memory", "--minutes", "2"], "--minutes is for dynamics, multiscale"),
         (["cifar10", "--runs", "nowhere"], "there is no folder nowhere"),
     ],
 )

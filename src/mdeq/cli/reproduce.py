@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     for option in ("cifar10", "camvid", "minutes"):
         users = [name for name, each in REPRODUCTIONS.items() if option in each.options]
         if getattr(options, option) is not None and not set(users) & set(names):
-            raise ValueError(f"--{option} is for {' and '.join(users)}; leave it out here")
+            raise ValueError(f"--{option} is for {', '.join(users)}; leave it out here")
     if options.runs != parser.get_default("runs") and not Path(options.runs).is_dir():
         raise ValueError(f"there is no folder {options.runs}; expected one of trained runs")
     for data in ("cifar10", "camvid"):  # what is wrong with a folder is better known at once
